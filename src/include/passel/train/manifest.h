@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace passel::train {
+
+/// What this build and this machine are: passel_version, git_commit (builds
+/// from a checkout), compiler, torch_version, cpu_model, cores_allowed, kernel,
+/// memory_bytes, environment (the variables that change results or speed).
+/// What cannot be found out is left out.
+nlohmann::json describe_machine(const std::string& torch_version);
+
+/// manifest.json: where, how and from what a run was started, and how it ended.
+/// For the parent's main thread. Each change replaces the file atomically; a
+/// file that cannot be written raises UsageError at construction and makes
+/// finish() return false.
+class Manifest {
+ public:
+  /// Writes describe_machine() and argv, seed, start_time (unix seconds). An
+  /// older manifest in the same place (a resumed run) moves into "previous".
+  Manifest(std::filesystem::path file, const std::vector<std::string>& argv, std::uint64_t seed,
+           const std::string& torch_version);
+
+  /// Adds "exit": {reason, code, time}.
+  bool finish(std::string_view reason, int exit_code);
+
+  const nlohmann::json& contents() const { return contents_; }
+
+ private:
+  std::filesystem::path file_;
+  nlohmann::json contents_;
+};
+
+}  // namespace passel::train
