@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "passel/train/safetensors.h"
+
+namespace passel::train {
+
+/// What a checkpoint says about itself.
+struct CheckpointInfo {
+  std::int64_t ticket = 0;  ///< tickets finished: the next one to run
+  std::int64_t epoch = 0;
+  std::optional<double> score;   ///< of the last evaluation; absent or NaN: never the best
+  bool higher_is_better = true;  ///< accuracy: true; loss: false
+  std::filesystem::path path;    ///< set by the store
+};
+
+/// Version of what checkpoints mean; a file with a greater one is refused.
+inline constexpr int kCheckpointFormatVersion = 1;
+
+/// Reads and verifies one checkpoint. Throws DataError where the file is damaged, no checkpoint of
+/// Passel, without checksums, or of a newer format.
+SafetensorsFile open_checkpoint(const std::filesystem::path& path);
+
+/// What a file from open_checkpoint() says about itself. Throws DataError where a field is missing
+/// or malformed.
+CheckpointInfo checkpoint_info(const SafetensorsFile& file);
+
+/// The checkpoints of one run: checkpoint-000001234.safetensors (the ticket) and best.safetensors,
+/// a copy of its own. The last `keep_last` and the best are kept; an old one is deleted only after
+/// the new one is durable. One process and one thread at a time may save.
+class CheckpointStore {
+ public:
+  using Report = std::function<void(const std::string& sentence)>;
+
+  /// Touches nothing on disk. `report` hears about every damaged file that is passed over.
+  /// Throws UsageError where keep_last < 1.
+  explicit CheckpointStore(std::filesystem::path directory, int keep_last = 3,
+                           Report report = nullptr);
+
+  /// Writes a checkpoint (and best.safetensors, where info.score beats the best so far) and returns
+  /// its path. The first call creates the folder and sweeps the temporaries of dead writers.
+  /// A checkpoint of a later ticket is of a future that was given up (the run was resumed before
+  /// it) and is deleted. Throws FileError; the older checkpoints then still stand.
+  std::filesystem::path save(const CheckpointInfo& info, std::span<const TensorView> tensors,
+                             const Metadata& metadata = {});
+
+  /// The newest checkpoint that is complete and valid; a damaged one is reported and passed over.
+  /// Throws DataError where there are checkpoints but none is usable, or the newest is of a newer
+  /// format; gives nullopt where there are none.
+  std::optional<CheckpointInfo> latest() const;
+
+  /// The best checkpoint, or nullopt where there is none or it is damaged (reported).
+  std::optional<CheckpointInfo> best() const;
+
+ private:
+  void prepare_folder();
+  void save_if_best(const CheckpointInfo& info, std::span<const TensorView> tensors,
+                    const Metadata& metadata);
+  void retire(std::int64_t saved_ticket) const;
+  std::optional<CheckpointInfo> try_read(const std::filesystem::path& path) const;
+
+  std::filesystem::path directory_;
+  int keep_last_;
+  Report report_;
+  bool prepared_ = false;
+  std::optional<CheckpointInfo> best_;
+};
+
+}  // namespace passel::train
