@@ -52,6 +52,7 @@ class CheckpointStore {
                              const Metadata& metadata = {});
 
   /// The newest checkpoint that is complete and valid; a damaged one is reported and passed over.
+  /// best.safetensors stands in where it is newer than all that are left.
   /// Throws DataError where there are checkpoints but none is usable, or the newest is of a newer
   /// format; gives nullopt where there are none.
   std::optional<CheckpointInfo> latest() const;

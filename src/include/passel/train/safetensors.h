@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +32,7 @@ enum class DType : std::uint8_t {
 
 std::size_t dtype_size(DType dtype) noexcept;
 std::string_view dtype_name(DType dtype) noexcept;
+std::optional<DType> dtype_from_name(std::string_view name) noexcept;
 
 /// A named tensor whose bytes (row-major, little-endian) belong to somebody else.
 struct TensorView {
@@ -42,9 +44,9 @@ struct TensorView {
 
 using Metadata = std::map<std::string, std::string>;
 
-/// Metadata keys that start so belong to the writer: the checksums (XXH3, 64 bits, 16 hex digits)
-/// of the header (`passel.xxh3`) and of each tensor (`passel.xxh3.NAME`).
-inline constexpr std::string_view kChecksumPrefix = "passel.xxh3";
+/// Metadata keys that start so belong to the writer: `passel.checksum` names the kind, XXH3 of 64
+/// bits, and `passel.checksum.header` and `passel.checksum.tensor.NAME` hold 16 hex digits each.
+inline constexpr std::string_view kChecksumPrefix = "passel.checksum";
 
 /// Writes a safetensors file atomically (atomic_file.h). Data starts at a multiple of 64 bytes;
 /// tensors are ordered by falling element size, so each is aligned to its elements.

@@ -1,0 +1,176 @@
+#include "passel/train/checkpoint_store.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+#include "checkpoint_metadata.h"
+#include "passel/train/atomic_file.h"
+#include "passel/train/errors.h"
+
+namespace passel::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "checkpoint-";
+constexpr std::string_view kSuffix = ".safetensors";
+constexpr const char* kBestName = "best.safetensors";
+
+struct Numbered {
+  std::int64_t ticket;
+  fs::path path;
+};
+
+std::string file_name(std::int64_t ticket) {
+  std::array<char, 32> digits{};
+  std::snprintf(digits.data(), digits.size(), "%09lld", static_cast<long long>(ticket));
+  return std::string(kPrefix) + digits.data() + std::string(kSuffix);
+}
+
+std::optional<std::int64_t> ticket_of(const std::string& name) {
+  std::int64_t ticket = -1;
+  if (name.size() > kPrefix.size() + kSuffix.size() && name.starts_with(kPrefix)) {
+    const char* begin = name.data() + kPrefix.size();
+    std::from_chars(begin, name.data() + name.size(), ticket);
+  }
+  return ticket >= 0 && file_name(ticket) == name ? std::optional(ticket) : std::nullopt;
+}
+
+/// The numbered checkpoints, newest first.
+std::vector<Numbered> list(const fs::path& directory) {
+  std::vector<Numbered> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (const auto ticket = ticket_of(entry->path().filename().string())) {
+      found.push_back({*ticket, entry->path()});
+    }
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    throw DataError(directory.string() + ": the checkpoints cannot be listed: " + error.message());
+  }
+  std::sort(found.begin(), found.end(),
+            [](const Numbered& a, const Numbered& b) { return a.ticket > b.ticket; });
+  return found;
+}
+
+bool beats(const CheckpointInfo& a, const std::optional<CheckpointInfo>& b) {
+  if (!a.score || std::isnan(*a.score)) {
+    return false;
+  }
+  return !b || !b->score || (a.higher_is_better ? *a.score > *b->score : *a.score < *b->score);
+}
+
+}  // namespace
+
+CheckpointStore::CheckpointStore(fs::path directory, int keep_last, Report report)
+    : directory_(std::move(directory)), keep_last_(keep_last), report_(std::move(report)) {
+  if (keep_last < 1) {
+    throw UsageError("at least 1 checkpoint must be kept, not " + std::to_string(keep_last));
+  }
+}
+
+fs::path CheckpointStore::save(const CheckpointInfo& info, std::span<const TensorView> tensors,
+                               const Metadata& metadata) {
+  if (info.ticket < 0 || info.epoch < 0) {
+    throw UsageError("a checkpoint needs a ticket and an epoch that are not negative");
+  }
+  prepare_folder();
+  const Metadata complete = with_checkpoint_info(metadata, info);
+  fs::path path = directory_ / file_name(info.ticket);
+  write_safetensors(path, tensors, complete);
+  save_if_best(info, tensors, complete);
+  retire(info.ticket);
+  return path;
+}
+
+void CheckpointStore::prepare_folder() {
+  if (prepared_) {
+    return;
+  }
+  std::error_code error;
+  fs::create_directories(directory_, error);
+  if (error) {
+    throw FileError(directory_.string() + ": the folder cannot be created: " + error.message(),
+                    error.value());
+  }
+  sweep_temporaries(directory_);
+  best_ = best();
+  prepared_ = true;
+}
+
+void CheckpointStore::save_if_best(const CheckpointInfo& info, std::span<const TensorView> tensors,
+                                   const Metadata& metadata) {
+  if (beats(info, best_)) {
+    write_safetensors(directory_ / kBestName, tensors, metadata);
+    best_ = info;
+  }
+}
+
+void CheckpointStore::retire(std::int64_t saved_ticket) const {
+  int kept = 0;
+  for (const Numbered& checkpoint : list(directory_)) {
+    if (checkpoint.ticket <= saved_ticket && kept < keep_last_) {
+      ++kept;
+      continue;
+    }
+    std::error_code error;
+    fs::remove(checkpoint.path, error);
+    if (error && report_) {
+      report_(checkpoint.path.string() + " cannot be deleted: " + error.message());
+    }
+  }
+}
+
+std::optional<CheckpointInfo> CheckpointStore::try_read(const fs::path& path) const {
+  try {
+    return checkpoint_info(open_checkpoint(path));
+  } catch (const NewerFormat&) {
+    throw;
+  } catch (const DataError& error) {
+    if (report_) {
+      report_(error.what());
+    }
+    return std::nullopt;
+  }
+}
+
+std::optional<CheckpointInfo> CheckpointStore::best() const {
+  std::error_code error;
+  const fs::path path = directory_ / kBestName;
+  return fs::exists(path, error) ? try_read(path) : std::nullopt;
+}
+
+std::optional<CheckpointInfo> CheckpointStore::latest() const {
+  const std::vector<Numbered> checkpoints = list(directory_);
+  std::optional<CheckpointInfo> newest;
+  bool damaged = false;
+  for (const Numbered& checkpoint : checkpoints) {
+    newest = try_read(checkpoint.path);
+    if (newest) {
+      break;
+    }
+    damaged = true;
+  }
+  if (newest && !damaged) {
+    return newest;
+  }
+  // A best checkpoint beyond the newest numbered one belongs to a future that was given up.
+  const std::optional<CheckpointInfo> fallback = best();
+  if (fallback && (checkpoints.empty() || fallback->ticket <= checkpoints.front().ticket) &&
+      (!newest || fallback->ticket > newest->ticket)) {
+    newest = fallback;
+  }
+  if (!newest && damaged) {
+    throw DataError(directory_.string() + ": all " + std::to_string(checkpoints.size()) +
+                    " checkpoints are damaged or unreadable; start the run anew, or restore one");
+  }
+  return newest;
+}
+
+}  // namespace passel::train

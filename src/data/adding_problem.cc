@@ -1,0 +1,66 @@
+#include "passel/train/adding_problem.h"
+
+#include <stdexcept>
+#include <string>
+
+#include "passel/train/errors.h"
+#include "passel/train/philox.h"
+
+namespace passel::train {
+namespace {
+
+constexpr std::int64_t kMaxSteps = 1'000'000;
+
+void expect_within(std::int64_t value, std::int64_t least, std::int64_t most, const char* what) {
+  if (value < least || value > most) {
+    throw UsageError("the adding problem needs " + std::string(what) + " from " +
+                     std::to_string(least) + " to " + std::to_string(most) + ", not " +
+                     std::to_string(value));
+  }
+}
+
+std::uint64_t stream_of(Split split, std::int64_t index) {
+  return static_cast<std::uint64_t>(index) * 2 + (split == Split::kTest ? 1 : 0);
+}
+
+/// Writes one sample whose steps are `stride` floats apart; returns its target.
+float write_sample(Philox random, std::int64_t steps, float* x, std::int64_t stride) {
+  const std::int64_t half = steps / 2;
+  const std::int64_t first = random.uniform_below(static_cast<std::uint32_t>(half));
+  const std::int64_t second = half + random.uniform_below(static_cast<std::uint32_t>(steps - half));
+  for (std::int64_t step = 0; step < steps; ++step) {
+    x[step * stride] = random.uniform_float();
+    x[step * stride + 1] = step == first || step == second ? 1.0F : 0.0F;
+  }
+  return x[first * stride] + x[second * stride];
+}
+
+}  // namespace
+
+AddingProblem::AddingProblem(std::uint64_t seed, std::int64_t steps, std::int64_t train_size,
+                             std::int64_t test_size)
+    : seed_(seed), steps_(steps), train_size_(train_size), test_size_(test_size) {
+  constexpr std::int64_t kMaxSamples = std::int64_t{1} << 32;
+  expect_within(steps, 2, kMaxSteps, "a number of steps");
+  expect_within(train_size, 1, kMaxSamples, "a number of training samples");
+  expect_within(test_size, 1, kMaxSamples, "a number of test samples");
+}
+
+void AddingProblem::fill(Split split, std::span<const std::int64_t> indices, float* x,
+                         Targets targets) const {
+  if (targets.values == nullptr) {
+    throw std::logic_error("the adding problem has real targets: set Targets::values");
+  }
+  const auto n = static_cast<std::int64_t>(indices.size());
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t index = indices[static_cast<std::size_t>(i)];
+    if (index < 0 || index >= size(split)) {
+      throw std::out_of_range("sample " + std::to_string(index) + " is not one of the " +
+                              std::to_string(size(split)) + " samples of the adding problem");
+    }
+    const Philox random(seed_, RandomPurpose::kAddingProblem, stream_of(split, index));
+    targets.values[i] = write_sample(random, steps_, x + 2 * i, 2 * n);
+  }
+}
+
+}  // namespace passel::train

@@ -1,0 +1,60 @@
+#include "passel/train/input_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "passel/train/errors.h"
+
+namespace passel::train {
+namespace {
+
+std::string errno_text() {
+  return std::generic_category().message(errno);
+}
+
+}  // namespace
+
+InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
+  // O_NONBLOCK: opening a FIFO by mistake must not wait for its writer.
+  fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd_ < 0) {
+    fail("cannot be opened for reading: " + errno_text());
+  }
+  struct stat status {};
+  const bool known = fstat(fd_, &status) == 0;
+  if (!known || !S_ISREG(status.st_mode)) {
+    close(fd_);
+    fail(std::string("expected a regular file, found ") +
+         (known && S_ISDIR(status.st_mode) ? "a folder" : "something else"));
+  }
+  size_ = static_cast<std::uint64_t>(status.st_size);
+}
+
+InputFile::~InputFile() {
+  close(fd_);
+}
+
+std::size_t InputFile::read(std::span<std::byte> out) {
+  std::size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t got = ::read(fd_, out.data() + done, out.size() - done);
+    if (got < 0 && errno != EINTR) {
+      fail("reading failed: " + errno_text());
+    }
+    if (got == 0) {
+      break;
+    }
+    done += got > 0 ? static_cast<std::size_t>(got) : 0;
+  }
+  return done;
+}
+
+void InputFile::fail(const std::string& cause) const {
+  throw DataError(path_.string() + ": " + cause);
+}
+
+}  // namespace passel::train
