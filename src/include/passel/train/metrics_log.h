@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <mutex>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -89,20 +88,21 @@ class MetricsLog {
   /// JSON. Replaces the file atomically; throws UsageError if it cannot.
   void truncate_after(std::int64_t ticket);
 
-  /// The first failed write since the last call, as a sentence.
+  /// The first failed write as a sentence, to the first call after it only.
   std::optional<std::string> take_error();
 
  private:
   void open();
-  void write(const char* event, nlohmann::ordered_json fields) noexcept;
-  void append(const std::string& line) noexcept;
+  template <typename Fill>
+  void write(const char* event, Fill fill) noexcept;
+  void append(const std::string& line);
 
   std::filesystem::path file_;
   std::mutex mutex_;  // guards what follows
   int fd_ = -1;
   std::int64_t size_ = 0;  // bytes of whole lines
   bool failed_ = false;
-  std::optional<std::string> error_;
+  std::optional<std::string> error_;  // until taken
 };
 
 }  // namespace passel::train

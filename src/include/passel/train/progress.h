@@ -24,7 +24,7 @@ struct ProgressState {
 /// What a user sees while a run goes on. On a terminal one status line that is
 /// drawn over; elsewhere plain lines without control characters. Colours only
 /// on a terminal and without NO_COLOR. Write errors are ignored: a closed
-/// terminal must not end a run. For one thread.
+/// terminal must not end a run (the program ignores SIGPIPE). For one thread.
 class Progress {
  public:
   /// `fd` stays the caller's. `tty`: usually isatty(fd). A quiet one shows
@@ -45,7 +45,7 @@ class Progress {
 
  private:
   void print(std::string_view text);
-  void clear();
+  void draw();
 
   int fd_;
   bool tty_;

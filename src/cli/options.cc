@@ -1,0 +1,240 @@
+#include "options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "passel/train/config_fields.h"
+#include "passel/train/errors.h"
+#include "passel/train/wording.h"
+
+namespace passel::train {
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  passel train --workers 4 --epochs 8 --out runs/first\n"
+    "      trains on Fashion-MNIST with four worker processes; `passel resume runs/first`\n"
+    "      continues it after a stop.\n"
+    "  passel train --dataset adding --optimizer rmsprop --lr 0.001 --print-config > adding.toml\n"
+    "  passel train --config adding.toml --seed 2\n"
+    "      keeps a configuration and trains with it; options win over the file.\n"
+    "\n"
+    "Exit codes: 0 done, 1 training failed, 2 wrong use, 3 data or checkpoint unreadable,\n"
+    "130 and 143 stopped by SIGINT and SIGTERM after saving.";
+
+constexpr std::array<std::string_view, 7> kResumable = {
+    "data", "epochs", "max_tickets", "workers", "worker_timeout", "log_interval", "quiet"};
+
+/// Values as they stand on the command line, by the field's name. CLI11 splits
+/// the line and writes the help text; values are read by set_from_text(), so
+/// that files and options share one set of rules and sentences.
+using Texts = std::map<const Field*, std::string>;
+
+std::string option_names(const Field& field) {
+  return field.name == "workers" ? "--num-processes,--workers" : option_name(field);
+}
+
+std::string help_text(const Field& field) {
+  std::string text(field.help);
+  if (!field.choices.empty()) text += fmt::format(": {}", fmt::join(field.choices, ", "));
+  return text;
+}
+
+CLI::Option* add_field(CLI::App& app, const Field& field, Texts& texts) {
+  std::string& text = texts[&field];
+  if (std::holds_alternative<bool Config::*>(field.member)) {
+    return app.add_flag(option_names(field), text, help_text(field))
+        ->group(std::string(field.group));
+  }
+  return app.add_option(option_names(field), text, help_text(field))
+      ->group(std::string(field.group))
+      ->type_name(std::string(field.value))
+      ->take_last();
+}
+
+std::string default_text(const Field& field) {
+  const nlohmann::json value = value_of(Config{}, field);
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+/// Sets what was given on the command line.
+void apply(Config& config, const CLI::App& app, const Texts& texts) {
+  for (const auto& [field, text] : texts) {
+    if (app.count(option_name(*field)) > 0)
+      set_from_text(config, *field, text, option_name(*field));
+  }
+}
+
+struct Line {
+  CLI::App app{"Trains libtorch models with many processes over one shared memory.", "passel"};
+  CLI::App *train, *eval, *resume, *inspect, *exporter;
+  Texts train_texts, resume_texts;
+  std::string config_file, target, data, output;
+  bool print_config = false;
+
+  explicit Line(const std::string& version) {
+    app.get_formatter()->column_width(36);
+    app.set_help_flag("-h,--help", "Show this text");
+    app.set_version_flag("--version", version, "Show the versions of passel and libtorch");
+    app.footer(kExamples);
+    app.require_subcommand(0, 1);
+    app.allow_extras();
+    add_train();
+    eval =
+        add_command("eval", "Evaluate a run's best checkpoint, or the given one, on the test set",
+                    "RUN|CHECKPOINT");
+    eval->add_option("--data", data, "Folder of the data set's files, if it has moved")
+        ->type_name("DIR")
+        ->take_last();
+    resume = add_command("resume", "Continue a stopped run from its newest checkpoint", "RUN");
+    for (const std::string_view name : kResumable)
+      add_field(*resume, *find_field(name), resume_texts);
+    inspect = add_command("inspect", "Show what a run or a checkpoint holds", "RUN|CHECKPOINT");
+    exporter =
+        add_command("export", "Write the parameters for Python's torch.load", "RUN|CHECKPOINT");
+    exporter->add_option("-o,--output", output, "File to write; unset: beside the checkpoint")
+        ->type_name("FILE.pt")
+        ->take_last();
+  }
+
+ private:
+  void add_train() {
+    train = app.add_subcommand("train", "Train a model");
+    train->allow_extras();
+    train->footer(kExamples);
+    train->add_option("--config", config_file, "TOML file with values for the options below")
+        ->type_name("FILE")
+        ->take_last();
+    train->add_flag("--print-config", print_config, "Print the configuration as TOML and stop");
+    for (const Field& field : config_fields()) {
+      CLI::Option* const option = add_field(*train, field, train_texts);
+      if (option->get_items_expected_max() > 0) option->default_str(default_text(field));
+    }
+  }
+
+  CLI::App* add_command(const char* name, const char* help, const char* target_name) {
+    CLI::App* const command = app.add_subcommand(name, help);
+    command->allow_extras();
+    command->add_option("target", target, "What to work on")->type_name(target_name);
+    return command;
+  }
+};
+
+std::vector<std::string> option_list(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::vector<std::string> command_list(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  return names;
+}
+
+[[noreturn]] void refuse_extra(const CLI::App& app, const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  if (!word.starts_with('-')) {
+    throw UsageError(fmt::format("passel {}: expected options, got the word {}.", app.get_name(),
+                                 in_quotes(word)));
+  }
+  throw UsageError(
+      fmt::format("passel {0}: expected a known option, got {1}.{2} "
+                  "`passel {0} --help` shows all.",
+                  app.get_name(), in_quotes(name), did_you_mean(name, option_list(app))));
+}
+
+const CLI::App& chosen_command(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  if (!chosen.empty()) {
+    const auto extra = chosen.front()->remaining();
+    if (!extra.empty()) refuse_extra(*chosen.front(), extra.front());
+    const auto before = app.remaining();
+    if (before.empty()) return *chosen.front();
+  }
+  const auto words = app.remaining();
+  const std::string got = words.empty() ? "nothing" : in_quotes(words.front());
+  const auto commands = command_list(app);
+  throw UsageError(fmt::format(
+      "passel: expected a command ({}), got {}.{} "
+      "`passel --help` explains them.",
+      fmt::join(commands, ", "), got, words.empty() ? "" : did_you_mean(words.front(), commands)));
+}
+
+Overrides overrides_of(const Line& line) {
+  Config config;
+  apply(config, *line.resume, line.resume_texts);
+  const auto given = [&](const char* name) { return line.resume->count(name) > 0; };
+  Overrides overrides;
+  if (given("--data")) overrides.data = config.data;
+  if (given("--epochs")) overrides.epochs = config.epochs;
+  if (given("--max-tickets")) overrides.max_tickets = config.max_tickets;
+  if (given("--workers")) overrides.workers = config.workers;
+  if (given("--worker-timeout")) overrides.worker_timeout = config.worker_timeout;
+  if (given("--log-interval")) overrides.log_interval = config.log_interval;
+  if (given("--quiet")) overrides.quiet = config.quiet;
+  return overrides;
+}
+
+Command to_command(const Line& line, const CLI::App& chosen) {
+  Command command;
+  if (&chosen == line.train) {
+    if (line.train->count("--config") > 0) {
+      read_toml_into(command.config, read_config_text(line.config_file), line.config_file);
+    }
+    apply(command.config, *line.train, line.train_texts);
+    validate(command.config);
+    command.print_config = line.print_config;
+    return command;
+  }
+  if (line.target.empty()) {
+    throw UsageError(
+        fmt::format("passel {0}: expected {1}, got nothing. "
+                    "`passel {0} --help` shows how.",
+                    chosen.get_name(),
+                    &chosen == line.resume ? "a run folder" : "a run folder or a checkpoint"));
+  }
+  command.target = line.target;
+  command.output = line.output;
+  command.kind = &chosen == line.eval      ? Command::Kind::kEval
+                 : &chosen == line.resume  ? Command::Kind::kResume
+                 : &chosen == line.inspect ? Command::Kind::kInspect
+                                           : Command::Kind::kExport;
+  if (line.eval->count("--data") > 0) command.data = line.data;
+  if (&chosen == line.resume) command.overrides = overrides_of(line);
+  return command;
+}
+
+std::string version_text(const std::string& torch_version) {
+#ifdef PASSEL_GIT_COMMIT
+  return fmt::format("passel {} ({}), libtorch {}", PASSEL_VERSION, PASSEL_GIT_COMMIT,
+                     torch_version);
+#else
+  return fmt::format("passel {}, libtorch {}", PASSEL_VERSION, torch_version);
+#endif
+}
+
+}  // namespace
+
+std::variant<Command, int> parse(int argc, const char* const* argv,
+                                 const std::string& torch_version, std::ostream& out) {
+  Line line(version_text(torch_version));
+  try {
+    line.app.parse(argc, argv);
+  } catch (const CLI::Success& shown) {  // --help or --version
+    return line.app.exit(shown, out, out);
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(fmt::format("{}. `passel --help` explains the options.", error.what()));
+  }
+  return to_command(line, chosen_command(line.app));
+}
+
+}  // namespace passel::train

@@ -1,0 +1,120 @@
+#include "passel/train/manifest.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <array>
+#include <fstream>
+
+#include "file_text.h"
+#include "passel/train/errors.h"
+
+namespace passel::train {
+namespace {
+
+using nlohmann::json;
+
+std::string cpu_model() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.starts_with("model name")) {
+      const auto value = line.find_first_not_of(": \t", line.find(':'));
+      return value == std::string::npos ? std::string() : line.substr(value);
+    }
+  }
+  return {};
+}
+
+int cores_allowed() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  return ::sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 0;
+}
+
+std::string kernel() {
+  utsname name{};
+  if (::uname(&name) != 0) return {};
+  return fmt::format("{} {} {}", name.sysname, name.release, name.machine);
+}
+
+json environment() {
+  constexpr std::array<std::string_view, 6> kPrefixes = {
+      "ATEN_CPU_CAPABILITY=", "CUDA_", "KMP_", "MKL_", "OMP_", "OPENBLAS_"};
+  json variables = json::object();
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const auto equals = text.find('=');
+    for (const std::string_view prefix : kPrefixes) {
+      if (equals != std::string_view::npos && text.starts_with(prefix)) {
+        variables[std::string(text.substr(0, equals))] = text.substr(equals + 1);
+      }
+    }
+  }
+  return variables;
+}
+
+constexpr const char* compiler() {
+#ifdef __clang__
+  return __VERSION__;
+#else
+  return "GCC " __VERSION__;
+#endif
+}
+
+// Arguments and variables may be any bytes.
+std::string dump(const json& contents) {
+  return contents.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+json describe_machine(const std::string& torch_version) {
+  json machine = {{"passel_version", PASSEL_VERSION},
+                  {"compiler", compiler()},
+                  {"torch_version", torch_version},
+                  {"environment", environment()}};
+#ifdef PASSEL_GIT_COMMIT
+  machine["git_commit"] = PASSEL_GIT_COMMIT;
+#endif
+  if (const std::string model = cpu_model(); !model.empty()) machine["cpu_model"] = model;
+  if (const int cores = cores_allowed(); cores > 0) machine["cores_allowed"] = cores;
+  if (const std::string name = kernel(); !name.empty()) machine["kernel"] = name;
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  if (pages > 0) machine["memory_bytes"] = std::int64_t{pages} * ::sysconf(_SC_PAGESIZE);
+  return machine;
+}
+
+Manifest::Manifest(std::filesystem::path file, const std::vector<std::string>& argv,
+                   std::uint64_t seed, const std::string& torch_version)
+    : file_(std::move(file)), contents_(describe_machine(torch_version)) {
+  contents_["argv"] = argv;
+  contents_["seed"] = seed;
+  contents_["start_time"] = unix_time();
+  json previous = json::parse(read_text(file_), nullptr, false);
+  if (previous.is_object()) {
+    json earlier = previous.value("previous", json::array());
+    previous.erase("previous");
+    earlier.push_back(std::move(previous));
+    contents_["previous"] = std::move(earlier);
+  }
+  try {
+    replace_text(file_, dump(contents_));
+  } catch (const FileError& error) {
+    throw UsageError(
+        fmt::format("out: expected a folder that can be written, got {}.", error.what()));
+  }
+}
+
+bool Manifest::finish(std::string_view reason, int exit_code) {
+  contents_["exit"] = {{"reason", reason}, {"code", exit_code}, {"time", unix_time()}};
+  try {
+    replace_text(file_, dump(contents_));
+    return true;
+  } catch (const FileError&) {
+    return false;
+  }
+}
+
+}  // namespace passel::train

@@ -1,0 +1,120 @@
+#include "passel/train/run_folder.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <system_error>
+
+#include "file_text.h"
+#include "passel/train/errors.h"
+
+namespace passel::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const fs::path& root, const fs::path& part, const char* reason) {
+  throw UsageError(
+      fmt::format("out: expected a folder that can be made, got {}: {} ({}). "
+                  "Choose another place with --out.",
+                  root.string(), reason, part.string()));
+}
+
+void make_parent(const fs::path& root) {
+  const fs::path parent = root.parent_path();
+  std::error_code error;
+  if (!parent.empty()) fs::create_directories(parent, error);
+  if (error) refuse(root, parent, error.message().c_str());
+}
+
+// False: something of that name exists.
+bool make_folder(const fs::path& root, const fs::path& folder) {
+  if (::mkdir(folder.c_str(), 0777) == 0) return true;
+  if (errno != EEXIST) refuse(root, folder, std::strerror(errno));
+  return false;
+}
+
+fs::path make_named(fs::path root) {
+  if (!root.has_filename()) root = root.parent_path();  // a trailing slash
+  make_parent(root);
+  if (make_folder(root, root)) return root;
+  std::error_code error;
+  if (!fs::is_directory(root, error)) refuse(root, root, "it is a file");
+  if (fs::is_empty(root, error) && !error) return root;
+  if (error) refuse(root, root, error.message().c_str());
+  throw UsageError(fmt::format(
+      "out: expected a new or empty folder, got {}, which holds {}.", root.string(),
+      RunFolder::is_run_folder(root) ? "a run. Continue it with `passel resume`, or choose another"
+                                     : "files. Choose another"));
+}
+
+// Runs that start within one second get a number.
+fs::path make_default(const Config& config) {
+  const fs::path base =
+      fmt::format("runs/{:%Y%m%d-%H%M%S}-{}-{}", fmt::localtime(std::time(nullptr)), config.dataset,
+                  config.mode);
+  make_parent(base);
+  fs::path root = base;
+  for (int number = 2; !make_folder(root, root); ++number) {
+    root = fmt::format("{}-{}", base.string(), number);
+  }
+  return root;
+}
+
+}  // namespace
+
+RunFolder RunFolder::create(const Config& config) {
+  validate(config);
+  RunFolder folder(config.out.empty() ? make_default(config) : make_named(config.out));
+  make_folder(folder.root_, folder.checkpoints());
+  folder.write_config(config);
+  return folder;
+}
+
+RunFolder RunFolder::open(const fs::path& root) {
+  std::error_code error;
+  const fs::file_status status = fs::status(root, error);
+  if (!fs::exists(status)) {
+    throw UsageError(fmt::format("{}: expected a run folder, got nothing there: {}.", root.string(),
+                                 error ? error.message() : "No such file or directory"));
+  }
+  if (!is_run_folder(root)) {
+    throw DataError(
+        fmt::format("{}: expected a run folder, got {}. A run folder holds config.toml "
+                    "and checkpoints/, as `passel train` makes them.",
+                    root.string(), fs::is_directory(status) ? "a folder without these" : "a file"));
+  }
+  return RunFolder(root);
+}
+
+bool RunFolder::is_run_folder(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path / "config.toml", error) &&
+         fs::is_directory(path / "checkpoints", error);
+}
+
+fs::path RunFolder::worker_log(int slot) const {
+  return root_ / fmt::format("worker-{}.log", slot);
+}
+
+Config RunFolder::read_config() const {
+  try {
+    return load_config(config());
+  } catch (const UsageError& error) {
+    throw DataError(fmt::format("damaged run folder: {}", error.what()));
+  }
+}
+
+void RunFolder::write_config(const Config& config) const {
+  try {
+    replace_text(this->config(), to_toml(config));
+  } catch (const FileError& error) {
+    refuse(root_, this->config(), std::strerror(error.error_number()));
+  }
+}
+
+}  // namespace passel::train
