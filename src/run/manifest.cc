@@ -95,6 +95,7 @@ Manifest::Manifest(std::filesystem::path file, const std::vector<std::string>& a
   json previous = json::parse(read_text(file_), nullptr, false);
   if (previous.is_object()) {
     json earlier = previous.value("previous", json::array());
+    if (!earlier.is_array()) earlier = json::array();
     previous.erase("previous");
     earlier.push_back(std::move(previous));
     contents_["previous"] = std::move(earlier);

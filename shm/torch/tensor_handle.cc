@@ -1,0 +1,122 @@
+#include "passel/shm_torch/tensor_handle.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/core/ScalarType.h>
+
+#include <string>
+
+#include "passel/shm/error.h"
+
+namespace passel::shm {
+namespace {
+
+bool is_supported_dtype(std::int8_t raw) {
+  switch (static_cast<c10::ScalarType>(raw)) {
+    case c10::kBool:
+    case c10::kByte:
+    case c10::kChar:
+    case c10::kShort:
+    case c10::kInt:
+    case c10::kLong:
+    case c10::kHalf:
+    case c10::kBFloat16:
+    case c10::kFloat:
+    case c10::kDouble:
+    case c10::kComplexFloat:
+    case c10::kComplexDouble:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Bytes from the first element to the end of the last one, or nullopt when a
+// size or stride is negative or the arithmetic overflows.
+std::optional<std::uint64_t> extent_bytes(const TensorHandle& handle, std::uint64_t item_size) {
+  std::uint64_t last = 0;
+  for (int d = 0; d < handle.rank; ++d) {
+    const std::int64_t size = handle.sizes[d];
+    const std::int64_t stride = handle.strides[d];
+    if (size < 0 || stride < 0) return std::nullopt;
+    if (size == 0) return 0;
+    std::uint64_t reach = 0;
+    if (__builtin_mul_overflow(static_cast<std::uint64_t>(size - 1),
+                               static_cast<std::uint64_t>(stride), &reach) ||
+        __builtin_add_overflow(last, reach, &last)) {
+      return std::nullopt;
+    }
+  }
+  std::uint64_t bytes = 0;
+  if (__builtin_add_overflow(last, std::uint64_t{1}, &last) ||
+      __builtin_mul_overflow(last, item_size, &bytes)) {
+    return std::nullopt;
+  }
+  return bytes;
+}
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error("to_handle", 0, what);
+}
+
+}  // namespace
+
+TensorHandle to_handle(const Arena& arena, const at::Tensor& tensor) {
+  if (!tensor.defined()) refuse("expected a tensor, got an undefined one");
+  if (tensor.layout() != c10::kStrided || !tensor.device().is_cpu()) {
+    refuse("expected a dense CPU tensor, got " + std::string(tensor.toString()));
+  }
+  if (tensor.is_quantized() || tensor.has_names()) {
+    refuse("quantised and named tensors cannot be sent; send their plain parts");
+  }
+  if (tensor.dim() > TensorHandle::kMaxRank) {
+    refuse("expected at most 8 dimensions, got " + std::to_string(tensor.dim()));
+  }
+  if (tensor.requires_grad() && !tensor.is_leaf()) {
+    refuse("a non-leaf tensor that requires grad cannot be sent; send tensor.detach()");
+  }
+  TensorHandle handle;
+  handle.dtype = static_cast<std::int8_t>(tensor.scalar_type());
+  handle.rank = static_cast<std::uint8_t>(tensor.dim());
+  handle.requires_grad = tensor.requires_grad() ? 1 : 0;
+  for (int d = 0; d < handle.rank; ++d) {
+    handle.sizes[d] = tensor.size(d);
+    handle.strides[d] = tensor.stride(d);
+  }
+  if (!is_supported_dtype(handle.dtype)) {
+    refuse("tensors of type " + std::string(c10::toString(tensor.scalar_type())) +
+           " cannot be sent");
+  }
+  if (tensor.numel() == 0) return handle;
+  const auto* first = static_cast<const std::byte*>(tensor.const_data_ptr());
+  if (first < arena.data() || first >= arena.data() + arena.size()) {
+    refuse("the tensor's storage is not in the arena; copy it into a leased buffer first");
+  }
+  handle.offset = static_cast<std::uint64_t>(first - arena.data());
+  return handle;
+}
+
+std::optional<at::Tensor> to_tensor(const Arena& arena, const TensorHandle& handle) {
+  if (handle.rank > TensorHandle::kMaxRank || !is_supported_dtype(handle.dtype)) {
+    return std::nullopt;
+  }
+  const auto dtype = static_cast<c10::ScalarType>(handle.dtype);
+  const std::uint64_t item_size = c10::elementSize(dtype);
+  const auto bytes = extent_bytes(handle, item_size);
+  if (!bytes) return std::nullopt;
+  if (handle.requires_grad != 0 && !c10::isFloatingType(dtype) && !c10::isComplexType(dtype)) {
+    return std::nullopt;
+  }
+  std::byte* first = arena.at(handle.offset, *bytes);
+  if (first == nullptr || reinterpret_cast<std::uintptr_t>(first) % item_size != 0) {
+    return std::nullopt;
+  }
+  const at::AutoDispatchBelowADInplaceOrView guard;
+  at::Tensor tensor =
+      at::from_blob(first, {handle.sizes.data(), handle.rank}, {handle.strides.data(), handle.rank},
+                    at::TensorOptions().dtype(dtype));
+  if (handle.requires_grad != 0) tensor.set_requires_grad(true);
+  return tensor;
+}
+
+}  // namespace passel::shm

@@ -1,0 +1,149 @@
+#include "passel/train/snapshot.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <xxhash.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "passel/train/checkpoint_store.h"
+#include "passel/train/errors.h"
+
+namespace passel::train {
+namespace {
+
+std::string state_tensor(std::string_view state, const std::string& parameter) {
+  return fmt::format("optimizer/{}/{}", state, parameter);
+}
+
+TensorView view_of(std::string name, const shm::ParameterSpan& span,
+                   const std::vector<float>& block) {
+  return {.name = std::move(name),
+          .dtype = DType::kF32,
+          .shape = span.shape,
+          .bytes = std::as_bytes(std::span(block).subspan(span.begin, span.count))};
+}
+
+void copy_tensor(const SafetensorsFile& file, const std::string& name,
+                 const shm::ParameterSpan& span, std::vector<float>& block) {
+  const TensorView& tensor = file.at(name);
+  if (tensor.dtype != DType::kF32 || tensor.shape != span.shape) {
+    throw DataError(fmt::format("{}: expected {} to be F32 [{}], got {} [{}]", file.path().string(),
+                                name, fmt::join(span.shape, ", "), dtype_name(tensor.dtype),
+                                fmt::join(tensor.shape, ", ")));
+  }
+  std::memcpy(block.data() + span.begin, tensor.bytes.data(), tensor.bytes.size());
+}
+
+const std::string& field(const SafetensorsFile& file, const std::string& key) {
+  const auto found = file.metadata().find(key);
+  if (found == file.metadata().end()) {
+    throw DataError(
+        fmt::format("{}: expected the metadata field {}, which is missing; it is no "
+                    "checkpoint of passel train",
+                    file.path().string(), key));
+  }
+  return found->second;
+}
+
+}  // namespace
+
+Snapshot take_snapshot(const TrainingMemory& memory, std::int64_t ticket, std::int64_t epoch) {
+  const auto copy = [](std::span<const float> block) {
+    return std::vector<float>(block.begin(), block.end());
+  };
+  Snapshot snapshot{.ticket = ticket,
+                    .epoch = epoch,
+                    .version = memory.counters->version.load(),
+                    .spans = memory.parameters.spans(),
+                    .parameters = copy(memory.parameters.values()),
+                    .optimizer_state = {}};
+  for (const auto block : memory.optimizer_state) snapshot.optimizer_state.push_back(copy(block));
+  return snapshot;
+}
+
+void restore_snapshot(const Snapshot& snapshot, const TrainingMemory& memory) {
+  std::ranges::copy(snapshot.parameters, memory.parameters.values().begin());
+  for (std::size_t s = 0; s < snapshot.optimizer_state.size(); ++s) {
+    std::ranges::copy(snapshot.optimizer_state[s], memory.optimizer_state[s].begin());
+  }
+  memory.counters->version.store(snapshot.version);
+}
+
+std::vector<TensorView> checkpoint_tensors(const Snapshot& snapshot, const Config& config) {
+  std::vector<TensorView> tensors;
+  for (const auto& span : snapshot.spans) {
+    tensors.push_back(view_of(span.name, span, snapshot.parameters));
+  }
+  const auto states = kernels::state_names(update_options(config));
+  for (std::size_t s = 0; s < states.size(); ++s) {
+    for (const auto& span : snapshot.spans) {
+      tensors.push_back(
+          view_of(state_tensor(states[s], span.name), span, snapshot.optimizer_state[s]));
+    }
+  }
+  return tensors;
+}
+
+Metadata checkpoint_metadata(const Snapshot& snapshot, const Config& config,
+                             const SampleShape& shape) {
+  const nlohmann::json sample = {
+      {"steps", shape.steps}, {"features", shape.features}, {"classes", shape.classes}};
+  return {{"config", to_json(config).dump()},
+          {"sample_shape", sample.dump()},
+          {"version", std::to_string(snapshot.version)},
+          {"param_hash", param_hash(snapshot)}};
+}
+
+CheckpointHeader read_header(const SafetensorsFile& file) {
+  const CheckpointInfo info = checkpoint_info(file);
+  CheckpointHeader header{.ticket = info.ticket, .epoch = info.epoch};
+  try {
+    header.config = config_from_json(nlohmann::json::parse(field(file, "config")));
+    const auto sample = nlohmann::json::parse(field(file, "sample_shape"));
+    header.shape = {.steps = sample.at("steps").get<std::int64_t>(),
+                    .features = sample.at("features").get<std::int64_t>(),
+                    .classes = sample.at("classes").get<std::int64_t>()};
+    header.version = std::stoll(field(file, "version"));
+  } catch (const DataError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw DataError(
+        fmt::format("{}: its metadata cannot be read: {}", file.path().string(), error.what()));
+  }
+  return header;
+}
+
+Snapshot read_snapshot(const SafetensorsFile& file, const CheckpointHeader& header,
+                       const Model& model, bool with_optimizer) {
+  Snapshot snapshot{.ticket = header.ticket,
+                    .epoch = header.epoch,
+                    .version = header.version,
+                    .spans = shm::flat_layout(model.parameters()),
+                    .parameters = {},
+                    .optimizer_state = {}};
+  snapshot.parameters.resize(shm::flat_size(snapshot.spans));
+  for (const auto& span : snapshot.spans) copy_tensor(file, span.name, span, snapshot.parameters);
+  if (!with_optimizer) return snapshot;
+  for (const auto state : kernels::state_names(update_options(header.config))) {
+    auto& block = snapshot.optimizer_state.emplace_back(snapshot.parameters.size());
+    for (const auto& span : snapshot.spans) {
+      copy_tensor(file, state_tensor(state, span.name), span, block);
+    }
+  }
+  return snapshot;
+}
+
+std::string param_hash(const Snapshot& snapshot) {
+  XXH3_state_t* state = XXH3_createState();
+  XXH3_64bits_reset(state);
+  for (const auto& span : snapshot.spans) {
+    XXH3_64bits_update(state, snapshot.parameters.data() + span.begin, span.count * sizeof(float));
+  }
+  const auto hash = XXH3_64bits_digest(state);
+  XXH3_freeState(state);
+  return fmt::format("{:016x}", hash);
+}
+
+}  // namespace passel::train

@@ -1,0 +1,70 @@
+#include <fmt/format.h>
+#include <torch/headeronly/version.h>
+
+#include <csignal>
+#include <exception>
+#include <new>
+
+#include "commands.h"
+#include "options.h"
+#include "passel/shm/error.h"
+#include "passel/shm/worker.h"
+#include "passel/train/atomic_file.h"
+#include "passel/train/coordinator.h"
+#include "passel/train/errors.h"
+#include "passel/train/worker.h"
+
+namespace passel::train {
+namespace {
+
+enum ExitCode : int { kDone = 0, kFailed = 1, kUsage = 2, kData = 3 };
+
+int dispatch(const Command& command, const std::vector<std::string>& argv) {
+  switch (command.kind) {
+    case Command::Kind::kTrain:
+      return run_train(command, argv);
+    case Command::Kind::kResume:
+      return run_resume(command, argv);
+    case Command::Kind::kEval:
+      return run_eval(command);
+    case Command::Kind::kInspect:
+      return run_inspect(command);
+    case Command::Kind::kExport:
+      return run_export(command);
+  }
+  return kUsage;
+}
+
+int fail(int code, const char* what) {
+  fmt::print(stderr, "passel: {}\n", what);
+  return code;
+}
+
+int run(int argc, char** argv) {
+  try {
+    const auto parsed = parse(argc, argv, TORCH_VERSION);
+    if (const int* code = std::get_if<int>(&parsed)) return *code;
+    return dispatch(std::get<Command>(parsed), {argv, argv + argc});
+  } catch (const UsageError& error) {
+    return fail(kUsage, error.what());
+  } catch (const DataError& error) {
+    return fail(kData, error.what());
+  } catch (const Interrupted& interrupted) {
+    return fail(128 + interrupted.signal, "stopped at once, without saving");
+  } catch (const std::bad_alloc&) {
+    return fail(kFailed, "out of memory. Lower --batch-size or --hidden-size");
+  } catch (const std::exception& error) {
+    return fail(kFailed, error.what());
+  }
+}
+
+}  // namespace
+}  // namespace passel::train
+
+int main(int argc, char** argv) {
+  // A closed pipe on stdout must not end a run.
+  std::signal(SIGPIPE, SIG_IGN);
+  passel::shm::register_entry(passel::train::kWorkerEntry, passel::train::run_worker);
+  passel::shm::init(argc, argv);
+  return passel::train::run(argc, argv);
+}

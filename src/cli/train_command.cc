@@ -1,0 +1,150 @@
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <torch/headeronly/version.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "commands.h"
+#include "passel/train/coordinator.h"
+#include "passel/train/errors.h"
+#include "passel/train/manifest.h"
+#include "saved_run.h"
+
+namespace passel::train {
+namespace {
+
+std::int64_t ticket_count(const Config& config, const BatchPlan& plan) {
+  std::int64_t total = plan.tickets();
+  if (config.max_tickets > 0) total = std::min(total, config.max_tickets);
+  if (config.dry_run) total = std::min(total, config.workers);
+  return total;
+}
+
+void check_against_data(const Config& config, const Dataset& dataset, std::int64_t total) {
+  if (config.device != "cpu") {
+    throw UsageError("expected --device cpu, got " + config.device +
+                     ". This build trains on the CPU");
+  }
+  if (config.batch_size > dataset.train_size()) {
+    throw UsageError(
+        fmt::format("expected --batch-size to be at most the {} training samples, got "
+                    "{}. Choose a smaller one",
+                    dataset.train_size(), config.batch_size));
+  }
+  if (config.workers > total) {
+    throw UsageError(
+        fmt::format("expected at most as many workers as tickets ({}), got {}. Use "
+                    "fewer --workers, more --epochs or a smaller --batch-size",
+                    total, config.workers));
+  }
+}
+
+// The exit code of a run that ended by itself or by a signal.
+int conclude(const Outcome& outcome, Progress& progress, Manifest& manifest, MetricsLog& metrics) {
+  metrics.summary(outcome.summary);
+  progress.summary(outcome.summary);
+  if (!outcome.save_error.empty()) {
+    const std::string reason = "the last checkpoint could not be saved: " + outcome.save_error;
+    progress.warn(reason);
+    manifest.finish(reason, 1);
+    return 1;
+  }
+  const int code = outcome.stop_signal == 0 ? 0 : 128 + outcome.stop_signal;
+  manifest.finish(code == 0 ? "done" : "stopped by a signal after saving", code);
+  return code;
+}
+
+struct Start {
+  std::int64_t ticket = 0;
+  std::optional<Snapshot> snapshot;  // empty: fresh parameters
+};
+
+int train(const Config& config, const RunFolder& folder, Dataset& dataset, const BatchPlan& plan,
+          Model& model, const Start& start, const std::vector<std::string>& argv) {
+  at::set_num_threads(1);  // the workers have the cores
+  const bool tty = isatty(STDERR_FILENO) != 0;
+  Progress progress(STDERR_FILENO, tty, config.quiet);
+  MetricsLog metrics(folder.metrics());
+  if (start.snapshot) metrics.truncate_after(start.ticket);
+  Manifest manifest(folder.manifest(), argv, config.seed, TORCH_VERSION);
+
+  shm::Arena arena = shm::Arena::create("passel", TrainingMemory::capacity(config, model));
+  TrainingMemory memory = TrainingMemory::create(arena, config, model);
+  if (start.snapshot) restore_snapshot(*start.snapshot, memory);
+  try {
+    Coordinator coordinator({.config = config,
+                             .folder = folder,
+                             .arena = arena,
+                             .memory = memory,
+                             .dataset = dataset,
+                             .metrics = metrics,
+                             .progress = progress,
+                             .tty = tty},
+                            plan, start.ticket, ticket_count(config, plan));
+    progress.note(fmt::format("run {}: {} tickets, {} workers, mode {}", folder.root().string(),
+                              ticket_count(config, plan), config.workers, config.mode));
+    coordinator.spawn_workers();
+    dataset.load();
+    return conclude(coordinator.run(), progress, manifest, metrics);
+  } catch (const Interrupted& interrupted) {
+    manifest.finish("stopped by a second signal, not saved", 128 + interrupted.signal);
+    throw;
+  } catch (const std::exception& error) {
+    manifest.finish(error.what(), 1);
+    throw;
+  }
+}
+
+}  // namespace
+
+int run_train(const Command& command, const std::vector<std::string>& argv) {
+  const Config& config = command.config;
+  if (command.print_config) {
+    fmt::print("{}", to_toml(config));
+    return 0;
+  }
+  const auto dataset = open_dataset(dataset_options(config));
+  const BatchPlan plan(dataset->train_size(), config.batch_size, config.epochs, config.seed);
+  check_against_data(config, *dataset, ticket_count(config, plan));
+  Model model(dataset->shape(), config.hidden_size, config.seed);
+  Start start;
+  if (!config.resume.empty()) {
+    const SavedRun saved = open_saved(config.resume);
+    check_same_model(saved, config, dataset->shape());
+    const bool same_optimizer = saved.header.config.optimizer == config.optimizer &&
+                                saved.header.config.momentum == config.momentum;
+    if (!same_optimizer) {
+      throw UsageError(fmt::format("expected --optimizer {} --momentum {} as in {}, got {} and {}",
+                                   saved.header.config.optimizer, saved.header.config.momentum,
+                                   saved.file.path().string(), config.optimizer, config.momentum));
+    }
+    start.snapshot = read_snapshot(saved.file, saved.header, model, true);
+    start.ticket = resume_ticket(saved, config, plan);
+  }
+  const RunFolder folder = RunFolder::create(config);
+  return train(config, folder, *dataset, plan, model, start, argv);
+}
+
+int run_resume(const Command& command, const std::vector<std::string>& argv) {
+  const RunFolder folder = RunFolder::open(command.target);
+  const Config config = with_overrides(folder.read_config(), command.overrides);
+  const SavedRun saved = open_saved(command.target);
+  const auto dataset = open_dataset(dataset_options(config));
+  const BatchPlan plan(dataset->train_size(), config.batch_size, config.epochs, config.seed);
+  check_against_data(config, *dataset, ticket_count(config, plan));
+  check_same_model(saved, config, dataset->shape());
+  Model model(dataset->shape(), config.hidden_size, config.seed);
+  const Start start{.ticket = resume_ticket(saved, config, plan),
+                    .snapshot = read_snapshot(saved.file, saved.header, model, true)};
+  if (start.ticket >= ticket_count(config, plan)) {
+    throw UsageError(
+        fmt::format("expected tickets left to train, but all {} are done. Raise "
+                    "--epochs or --max-tickets",
+                    ticket_count(config, plan)));
+  }
+  folder.write_config(config);
+  return train(config, folder, *dataset, plan, model, start, argv);
+}
+
+}  // namespace passel::train

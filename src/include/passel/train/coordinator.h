@@ -1,0 +1,101 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "passel/shm/buffer_pool.h"
+#include "passel/train/batch_loader.h"
+#include "passel/train/border_task.h"
+#include "passel/train/crew.h"
+#include "passel/train/metrics_log.h"
+#include "passel/train/progress.h"
+#include "passel/train/reporter.h"
+#include "passel/train/run_folder.h"
+#include "passel/train/tickets.h"
+#include "passel/train/training_memory.h"
+
+namespace passel::train {
+
+/// How a run ended.
+struct Outcome {
+  SummaryRecord summary;
+  int stop_signal = 0;     ///< 0: ran to its end
+  std::string save_error;  ///< why the last checkpoint could not be saved; empty: it was
+};
+
+/// A second SIGINT or SIGTERM: the user does not want to wait.
+struct Interrupted {
+  int signal;
+};
+
+/// The parent's side of training: grants tickets to workers, takes their
+/// results, has the dead replaced, and at ticket borders takes snapshots that
+/// are evaluated and saved while training goes on. All of it runs on one
+/// thread; the supervisor and the border task only ring its doorbell.
+class Coordinator {
+ public:
+  struct Parts {
+    const Config& config;
+    const RunFolder& folder;
+    shm::Arena& arena;
+    TrainingMemory& memory;
+    const Dataset& dataset;
+    MetricsLog& metrics;
+    Progress& progress;
+    bool tty;
+  };
+
+  /// first_ticket: 0, or where a resumed run goes on.
+  Coordinator(const Parts& parts, BatchPlan plan, std::int64_t first_ticket,
+              std::int64_t total_tickets);
+
+  /// Starts the workers; the data set may still have to be loaded.
+  void spawn_workers() { crew_.spawn_all(); }
+
+  /// Trains until all tickets are done, or a signal stops it at a ticket border.
+  /// The data set must be loaded. Throws TrainingError when training cannot go
+  /// on, Interrupted at a second signal.
+  Outcome run();
+
+ private:
+  void wait_for_news();
+  void take_results();
+  void take_result(const Done& done);
+  void take_events();
+  void on_exit(const shm::WorkerExit& exit);
+  void on_signal(int signal);
+
+  void grant_tickets();
+  void grant_ticket(std::uint32_t slot);
+  std::int64_t border_after(std::int64_t ticket) const;
+  void watch_workers();
+  void settle_border();
+  void on_border();
+  void take_border_result();
+  void dismiss_workers();
+  Outcome finish();
+
+  bool holds_work(std::uint32_t slot) const { return !tickets_.held(slot).empty(); }
+  Reporter::State state() const;
+
+  Parts parts_;
+  BatchLoader loader_;
+  CheckpointStore store_;
+  Reporter reporter_;
+  Tickets tickets_;
+  shm::BufferPool buffers_;
+  shm::SimpleQueue<Done>::Consumer done_;
+  std::vector<shm::SimpleQueue<Grant>::Producer> grants_;
+  std::uint32_t next_slot_ = 0;  // round robin
+  std::int64_t redone_ = 0;
+  int stop_signal_ = 0;
+  bool border_postponed_ = false;  // a stalled worker holds the border up
+  bool finished_ = false;
+  std::optional<BorderResult> last_border_;
+  BorderTask border_task_;
+  Crew crew_;  // last: it ends first, and its supervisor rings done_'s doorbell
+};
+
+}  // namespace passel::train

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "passel/shm/arena.h"
+#include "passel/shm/buffer_pool.h"
+#include "passel/shm/supervisor.h"
+#include "passel/train/config.h"
+#include "passel/train/metrics_log.h"
+#include "passel/train/progress.h"
+#include "passel/train/run_folder.h"
+
+namespace passel::train {
+
+/// The worker processes of a run as the coordinator sees them: who is alive,
+/// who makes progress, who is replaced, and when to give up. For the
+/// coordinating thread.
+class Crew {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// `on_event` is called from the supervisor's thread when poll() has news.
+  Crew(const Config& config, const RunFolder& folder, shm::Arena& arena, MetricsLog& metrics,
+       Progress& progress, std::function<void()> on_event);
+
+  void spawn_all();
+  std::optional<shm::Event> poll() { return supervisor_.poll(); }
+  bool pending() const { return supervisor_.pending(); }
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(slots_.size()); }
+  std::int64_t alive() const;
+  /// Has reported that it can take grants, and has not died since.
+  bool ready(std::uint32_t slot) const { return slots_[slot].alive && slots_[slot].ready; }
+  std::uint32_t incarnation(std::uint32_t slot) const { return slots_[slot].incarnation; }
+  /// The lease names a slot of this run and its present incarnation.
+  bool is_current(const shm::Lease& lease) const;
+
+  void note_ready(std::uint32_t slot);
+  /// The slot finished a ticket, or was granted one while it held none.
+  void note_progress(std::uint32_t slot) { slots_[slot].last_progress = Clock::now(); }
+  void note_trained(std::uint32_t slot);
+  /// It holds work and has not finished any for `patience`.
+  bool stalled(std::uint32_t slot, bool holds_work, Clock::duration patience) const;
+  /// Kills a worker that made no progress for --worker-timeout (or is not ready
+  /// in the time a start may take), and says so.
+  void kill_if_hanging(std::uint32_t slot, bool holds_work, Clock::duration limit);
+
+  /// A worker died while `ticket` was its work in hand: says so, and unless the
+  /// run is ending, spawns its replacement. Throws TrainingError when starts or
+  /// one ticket keep failing, or --max-respawns is used up.
+  void on_exit(const shm::WorkerExit& exit, std::optional<std::int64_t> ticket);
+  /// From now on a worker that exits is not replaced.
+  void dismiss() { dismissed_ = true; }
+
+  std::int64_t respawns() const { return respawns_; }
+
+ private:
+  struct Slot {
+    std::uint32_t incarnation = 0;
+    bool alive = false;
+    bool ready = false;
+    bool trained = false;    // this incarnation has finished a ticket
+    bool condemned = false;  // killed for lack of progress
+    Clock::time_point last_progress;
+  };
+
+  void spawn(std::uint32_t slot);
+  void judge(const shm::WorkerExit& exit, const Slot& slot, std::optional<std::int64_t> ticket);
+  void record(std::uint32_t slot, const char* state);
+
+  const Config& config_;
+  const RunFolder& folder_;
+  MetricsLog& metrics_;
+  Progress& progress_;
+  std::vector<Slot> slots_;
+  std::int64_t respawns_ = 0;
+  std::int64_t failed_starts_ = 0;       // in a row
+  std::map<std::int64_t, int> crashes_;  // by ticket
+  bool dismissed_ = false;
+  shm::Supervisor supervisor_;
+};
+
+}  // namespace passel::train

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+
+
+#include <string>
+#include <vector>
+
+#include "passel/shm_torch/shared_parameters.h"
+#include "passel/train/config.h"
+#include "passel/train/dataset.h"
+#include "passel/train/model.h"
+#include "passel/train/safetensors.h"
+#include "passel/train/training_memory.h"
+
+namespace passel::train {
+
+/// All state of a run at a ticket border, copied out of shared memory: tickets
+/// before `ticket` are done, later ones not begun.
+struct Snapshot {
+  std::int64_t ticket = 0;
+  std::int64_t epoch = 0;
+  std::int64_t version = 0;  // updates applied
+  std::vector<shm::ParameterSpan> spans;
+  std::vector<float> parameters;                   // laid out by spans
+  std::vector<std::vector<float>> optimizer_state;  // each laid out by spans
+};
+
+/// Copies the state out. Call while no worker holds a ticket.
+Snapshot take_snapshot(const TrainingMemory& memory, std::int64_t ticket, std::int64_t epoch);
+
+/// The converse, before the first spawn.
+void restore_snapshot(const Snapshot& snapshot, const TrainingMemory& memory);
+
+/// A checkpoint's tensors: parameters under their own names, optimiser state as
+/// "optimizer/STATE/NAME". The views point into the snapshot.
+std::vector<TensorView> checkpoint_tensors(const Snapshot& snapshot, const Config& config);
+Metadata checkpoint_metadata(const Snapshot& snapshot,
+                                                       const Config& config,
+                                                       const SampleShape& shape);
+
+/// What a checkpoint says of the run it belongs to.
+struct CheckpointHeader {
+  Config config;
+  SampleShape shape;
+  std::int64_t ticket = 0;
+  std::int64_t epoch = 0;
+  std::int64_t version = 0;
+};
+CheckpointHeader read_header(const SafetensorsFile& file);
+
+/// Reads the parameters, and with `with_optimizer` the state of the header's
+/// optimiser. Throws DataError naming the first tensor that is missing or of
+/// another shape than the model has.
+Snapshot read_snapshot(const SafetensorsFile& file, const CheckpointHeader& header,
+                       const Model& model, bool with_optimizer);
+
+/// 16 hex digits: XXH3 over the parameters' bytes, without padding.
+std::string param_hash(const Snapshot& snapshot);
+
+}  // namespace passel::train

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+namespace passel::train {
+
+/// Which tickets are granted, to whom, and which are done. Tickets before
+/// `border` may be granted; the run is quiescent at the border when all of them
+/// are done. Each ticket is counted as done once, whatever dies.
+/// Private to the parent; one thread.
+class Tickets {
+ public:
+  Tickets(std::int64_t first, std::int64_t total, std::uint32_t slots);
+
+  /// The ticket to grant next: lost ones first, then fresh ones up to the border.
+  std::optional<std::int64_t> next() const;
+  /// Marks next() as held by the slot.
+  void grant(std::uint32_t slot);
+  /// False if the slot does not hold the ticket (then nothing changes).
+  bool finish(std::uint32_t slot, std::int64_t ticket);
+  /// The slot died: what it held will be granted again. Returns how many.
+  std::size_t lose(std::uint32_t slot);
+
+  /// Held tickets, the oldest grant first.
+  const std::deque<std::int64_t>& held(std::uint32_t slot) const { return held_[slot]; }
+
+  /// border: fresh tickets are granted up to here; clamped to [fresh(), total].
+  void set_border(std::int64_t border);
+  std::int64_t border() const { return border_; }
+  /// Every ticket before the border is done, none later has begun.
+  bool quiescent() const;
+
+  std::int64_t fresh() const { return fresh_; }  ///< first ticket never granted
+  std::int64_t total() const { return total_; }
+  std::int64_t done() const { return done_; }  ///< including those before `first`
+
+ private:
+  std::int64_t fresh_;
+  std::int64_t total_;
+  std::int64_t border_;
+  std::int64_t done_;
+  std::deque<std::int64_t> lost_;  // to be granted again, oldest first
+  std::vector<std::deque<std::int64_t>> held_;
+};
+
+}  // namespace passel::train

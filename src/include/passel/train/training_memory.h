@@ -1,0 +1,81 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "passel/kernels/update.h"
+#include "passel/shm/arena.h"
+#include "passel/shm/buffer_pool.h"
+#include "passel/shm/queue.h"
+#include "passel/shm_torch/shared_parameters.h"
+#include "passel/shm_torch/tensor_handle.h"
+#include "passel/train/config.h"
+#include "passel/train/dataset.h"
+#include "passel/train/model.h"
+
+namespace passel::train {
+
+/// Tickets that one worker may hold: the one it computes and the next, so that
+/// it never waits for the parent.
+inline constexpr std::uint32_t kGrantDepth = 2;
+
+/// Parent to worker: compute and apply the gradient of this batch.
+struct Grant {
+  std::int64_t ticket;
+  shm::Lease lease;
+  double lr;
+  shm::TensorHandle x;       // [T, B, I]
+  shm::TensorHandle target;  // [B]
+};
+
+/// Worker to parent: a ticket is done. The first message of an incarnation has
+/// ticket kReady: the worker can take grants.
+struct Done {
+  static constexpr std::int64_t kReady = -1;
+
+  std::int64_t ticket;
+  shm::Lease lease;
+  std::int64_t base_version;     // parameter version the gradient was computed from
+  std::int64_t applied_version;  // version it was applied to; -1: not applied, loss not finite
+  float loss;
+};
+
+/// Counters that every process of a run updates.
+struct RunCounters {
+  // Updates applied so far; the optimiser's step count and the base of staleness.
+  alignas(128) std::atomic<std::int64_t> version;
+};
+
+/// The arena of a training run. The parent creates all of it before the first
+/// spawn; a worker opens it and finds the same layout.
+struct TrainingMemory {
+  shm::SharedParameters parameters;
+  std::vector<std::span<float>> optimizer_state;  // each laid out as the parameters
+  RunCounters* counters;
+  shm::SimpleQueue<Done> done;                   // one producer per worker slot
+  std::vector<shm::SimpleQueue<Grant>> grants;  // one per worker slot
+  std::span<std::byte> batches;                  // batch_count(config) x batch_bytes(...)
+
+  /// Bytes that create() will ask of an arena, with some room to spare.
+  static std::size_t capacity(const Config& config, const Model& model);
+  /// Throws shm::Error when the arena is too small.
+  static TrainingMemory create(shm::Arena& arena, const Config& config, const Model& model);
+  /// Throws shm::Error when the model is not the one it was created for.
+  static TrainingMemory open(const shm::Arena& arena, const Config& config, const Model& model);
+
+  /// What a worker needs before it can build its model.
+  static Config read_config(const shm::Arena& arena);
+  static SampleShape read_shape(const shm::Arena& arena);
+};
+
+kernels::UpdateOptions update_options(const Config& config);
+
+/// Batch buffers of a run: enough for every worker's grants and one being filled.
+std::uint32_t batch_count(const Config& config);
+/// One batch: x [T, B, I] floats, then targets [B] of 8 bytes, rounded to 4 KiB.
+std::size_t batch_bytes(const Config& config, const SampleShape& shape);
+
+}  // namespace passel::train

@@ -1,0 +1,46 @@
+#include "passel/train/model.h"
+
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+
+#include "passel/kernels_torch/lltm_module.h"
+
+namespace passel::train {
+
+struct Model::Module : torch::nn::Module {
+  Module(const SampleShape& shape, std::int64_t hidden_size)
+      : lltm(register_module("lltm", nn::LLTM(shape.features, hidden_size))),
+        head(register_module(
+            "head", torch::nn::Linear(hidden_size, std::max<std::int64_t>(shape.classes, 1)))) {}
+
+  nn::LLTM lltm;
+  torch::nn::Linear head;
+};
+
+Model::Model(const SampleShape& shape, std::int64_t hidden_size, std::uint64_t seed)
+    : shape_(shape) {
+  torch::manual_seed(seed);
+  module_ = std::make_shared<Module>(shape, hidden_size);
+  parameters_ = shm::named_parameters(*module_);
+}
+
+Model::~Model() = default;
+Model::Model(Model&&) noexcept = default;
+Model& Model::operator=(Model&&) noexcept = default;
+
+at::Tensor Model::predict(const at::Tensor& x) {
+  const auto [hidden, h_last, c_last] = module_->lltm(x);
+  return module_->head(h_last);
+}
+
+at::Tensor Model::loss(const at::Tensor& x, const at::Tensor& target) {
+  const at::Tensor prediction = predict(x);
+  if (shape_.classes > 0) return torch::nn::functional::cross_entropy(prediction, target);
+  return torch::nn::functional::mse_loss(prediction.squeeze(1), target);
+}
+
+}  // namespace passel::train

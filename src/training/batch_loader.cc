@@ -1,0 +1,50 @@
+#include "passel/train/batch_loader.h"
+
+#include <ATen/ops/from_blob.h>
+
+namespace passel::train {
+
+Batch fill_batch(const Dataset& dataset, Split split, std::span<const std::int64_t> indices,
+                 std::span<std::byte> memory) {
+  const SampleShape shape = dataset.shape();
+  const auto n = static_cast<std::int64_t>(indices.size());
+  auto* x = reinterpret_cast<float*>(memory.data());
+  const auto x_bytes = static_cast<std::size_t>(shape.steps * n * shape.features) * sizeof(float);
+  std::byte* target = memory.data() + (x_bytes + 63) / 64 * 64;
+
+  Targets targets;
+  if (shape.classes > 0) {
+    targets.labels = reinterpret_cast<std::int64_t*>(target);
+  } else {
+    targets.values = reinterpret_cast<float*>(target);
+  }
+  dataset.fill(split, indices, x, targets);
+  const auto target_type = shape.classes > 0 ? at::kLong : at::kFloat;
+  return {at::from_blob(x, {shape.steps, n, shape.features}, at::kFloat),
+          at::from_blob(target, {n}, target_type)};
+}
+
+BatchLoader::BatchLoader(const Dataset& dataset, BatchPlan plan, const Config& config,
+                         const shm::Arena& arena, std::span<std::byte> batches)
+    : dataset_(dataset),
+      plan_(std::move(plan)),
+      lr_(config.lr),
+      arena_(arena),
+      batches_(batches),
+      stride_(batch_bytes(config, dataset.shape())) {}
+
+Grant BatchLoader::fill(std::int64_t ticket, const shm::Lease& lease) {
+  plan_.indices(ticket, indices_);
+  const Batch batch = fill_batch(dataset_, Split::kTrain, indices_,
+                                 batches_.subspan(lease.buffer * stride_, stride_));
+  Grant grant{.ticket = ticket,
+              .lease = lease,
+              .lr = lr_,
+              .x = shm::to_handle(arena_, batch.x),
+              .target = shm::to_handle(arena_, batch.target)};
+  grant.x.generation = lease.generation;
+  grant.target.generation = lease.generation;
+  return grant;
+}
+
+}  // namespace passel::train

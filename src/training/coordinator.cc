@@ -1,0 +1,240 @@
+#include "passel/train/coordinator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "passel/train/errors.h"
+
+namespace passel::train {
+namespace {
+
+using std::chrono::duration;
+using std::chrono::duration_cast;
+using std::chrono::milliseconds;
+
+// How long anything may stay unnoticed that does not ring the doorbell: a
+// worker that hangs, a progress line that is due.
+constexpr milliseconds kLookAround{50};
+// A stopped run waits this long at most for the tickets in work.
+constexpr double kStopPatience = 10;  // seconds
+// A border waits this many ticket times, and at least a second, for a worker
+// that makes no progress; then the others go on without it.
+constexpr double kBorderPatience = 20;
+
+Crew::Clock::duration from_seconds(double seconds) {
+  return duration_cast<Crew::Clock::duration>(duration<double>(seconds));
+}
+
+}  // namespace
+
+Coordinator::Coordinator(const Parts& parts, BatchPlan plan, std::int64_t first_ticket,
+                         std::int64_t total_tickets)
+    : parts_(parts),
+      loader_(parts.dataset, std::move(plan), parts.config, parts.arena, parts.memory.batches),
+      store_(parts.folder.checkpoints(), static_cast<int>(parts.config.keep_checkpoints),
+             [this](const std::string& sentence) { parts_.progress.warn(sentence); }),
+      reporter_(parts.config, parts.metrics, parts.progress, parts.tty),
+      tickets_(first_ticket, total_tickets, static_cast<std::uint32_t>(parts.config.workers)),
+      buffers_(batch_count(parts.config)),
+      done_(parts.memory.done.consumer()),
+      border_task_(parts.dataset, parts.config, store_, [this] { done_.doorbell().ring(); }),
+      crew_(parts.config, parts.folder, parts.arena, parts.metrics, parts.progress,
+            [this] { done_.doorbell().ring(); }) {
+  for (auto& queue : parts_.memory.grants) grants_.push_back(queue.producer(0));
+  tickets_.set_border(border_after(first_ticket));
+}
+
+Outcome Coordinator::run() {
+  while (!finished_) {
+    take_results();
+    take_events();
+    watch_workers();
+    settle_border();
+    grant_tickets();
+    reporter_.show(state());
+    if (!finished_) wait_for_news();
+  }
+  return finish();
+}
+
+void Coordinator::wait_for_news() {
+  done_.doorbell().wait([&] { return !done_.empty() || crew_.pending() || border_task_.ready(); },
+                        shm::after(kLookAround));
+}
+
+void Coordinator::take_results() {
+  Done done;
+  while (done_.try_get(done) == shm::QueueStatus::kOk) take_result(done);
+  if (border_task_.ready()) take_border_result();
+}
+
+void Coordinator::take_result(const Done& done) {
+  if (!crew_.is_current(done.lease)) return;
+  const std::uint32_t slot = done.lease.slot;
+  if (done.ticket == Done::kReady) {
+    crew_.note_ready(slot);
+    if (!reporter_.started()) reporter_.start();
+    return;
+  }
+  if (!buffers_.accept(done.lease)) return;
+  buffers_.give_back(done.lease);
+  if (!tickets_.finish(slot, done.ticket)) return;
+  crew_.note_trained(slot);
+  if (done.applied_version < 0) {
+    throw TrainingError(
+        fmt::format("the loss became {} at ticket {} (epoch {}). Lower --lr or set "
+                    "--clip-norm; the checkpoints so far are intact",
+                    done.loss, done.ticket, loader_.plan().epoch_of(done.ticket)));
+  }
+  reporter_.ticket(done, loader_.plan().size_of(done.ticket), state());
+}
+
+void Coordinator::take_events() {
+  while (const auto event = crew_.poll()) {
+    if (const auto* exit = std::get_if<shm::WorkerExit>(&*event)) on_exit(*exit);
+    if (const auto* signal = std::get_if<shm::Signal>(&*event)) on_signal(signal->number);
+  }
+}
+
+// What the dead had published counts; what it held is granted again.
+void Coordinator::on_exit(const shm::WorkerExit& exit) {
+  take_results();
+  buffers_.reclaim(exit.slot, exit.incarnation);
+  std::optional<std::int64_t> in_work;
+  if (holds_work(exit.slot)) in_work = tickets_.held(exit.slot).front();
+  redone_ += static_cast<std::int64_t>(tickets_.lose(exit.slot));
+  parts_.memory.done.reset_producer(exit.slot);
+  parts_.memory.grants[exit.slot].reset();
+  grants_[exit.slot] = parts_.memory.grants[exit.slot].producer(0);
+  crew_.on_exit(exit, in_work);
+}
+
+void Coordinator::on_signal(int signal) {
+  if (stop_signal_ != 0) throw Interrupted{signal};
+  stop_signal_ = signal;
+  tickets_.set_border(tickets_.fresh());
+  parts_.progress.warn(
+      fmt::format("{}: stopping at the next ticket border and saving; once more "
+                  "to stop at once",
+                  strsignal(signal)));
+}
+
+void Coordinator::grant_tickets() {
+  if (!reporter_.started()) return;
+  bool granted = true;
+  while (granted && tickets_.next()) {
+    granted = false;
+    for (std::uint32_t i = 0; i < crew_.size() && tickets_.next(); ++i) {
+      const std::uint32_t slot = next_slot_;
+      next_slot_ = (next_slot_ + 1) % crew_.size();
+      if (!crew_.ready(slot) || tickets_.held(slot).size() >= kGrantDepth) continue;
+      grant_ticket(slot);
+      granted = true;
+    }
+  }
+}
+
+// The ledger is written before the grant is published: whenever the worker
+// dies, what it may hold is known.
+void Coordinator::grant_ticket(std::uint32_t slot) {
+  const auto lease = buffers_.lease(slot, crew_.incarnation(slot));
+  const std::int64_t ticket = tickets_.next().value();
+  if (!holds_work(slot)) crew_.note_progress(slot);
+  tickets_.grant(slot);
+  grants_[slot].try_put(loader_.fill(ticket, lease.value()));
+}
+
+std::int64_t Coordinator::border_after(std::int64_t ticket) const {
+  const std::int64_t per_epoch = loader_.plan().tickets_per_epoch();
+  std::int64_t border = (ticket / per_epoch + 1) * per_epoch;
+  if (const std::int64_t interval = parts_.config.checkpoint_interval; interval > 0) {
+    border = std::min(border, (ticket / interval + 1) * interval);
+  }
+  return border;
+}
+
+void Coordinator::watch_workers() {
+  double limit = parts_.config.worker_timeout;
+  if (stop_signal_ != 0) limit = std::min(limit, kStopPatience);
+  for (std::uint32_t slot = 0; slot < crew_.size(); ++slot) {
+    crew_.kill_if_hanging(slot, holds_work(slot), from_seconds(limit));
+  }
+}
+
+// A snapshot needs every ticket before the border done. When a stalled worker
+// keeps one, the others do not wait for it: the border moves to where they are
+// once it has come back, or has been replaced.
+void Coordinator::settle_border() {
+  if (tickets_.quiescent()) return on_border();
+  const auto patience =
+      from_seconds(std::max(1.0, kBorderPatience * reporter_.seconds_per_ticket()));
+  bool stalled = false;
+  for (std::uint32_t slot = 0; slot < crew_.size(); ++slot) {
+    stalled = stalled || crew_.stalled(slot, holds_work(slot), patience);
+  }
+  if (border_postponed_ && !stalled) {
+    border_postponed_ = false;
+    tickets_.set_border(tickets_.fresh());
+  } else if (stalled && !tickets_.next() && stop_signal_ == 0) {
+    border_postponed_ = true;
+    tickets_.set_border(tickets_.total());
+  }
+}
+
+void Coordinator::on_border() {
+  const std::int64_t ticket = tickets_.done();
+  const bool last = ticket == tickets_.total();
+  finished_ = last || stop_signal_ != 0;
+  if (finished_) reporter_.stop();
+  if (border_task_.busy()) take_border_result();
+  // Stopped right after a border, or resumed at the end: it is saved already.
+  const bool saved = last_border_ && last_border_->ticket == ticket && last_border_->error.empty();
+  if (!saved) {
+    const auto epoch = ticket / loader_.plan().tickets_per_epoch();
+    const bool epoch_ends = ticket % loader_.plan().tickets_per_epoch() == 0;
+    border_task_.start(take_snapshot(parts_.memory, ticket, epoch),
+                       last || (epoch_ends && stop_signal_ == 0));
+  }
+  tickets_.set_border(border_after(ticket));
+}
+
+void Coordinator::take_border_result() {
+  last_border_ = border_task_.take();
+  reporter_.border(*last_border_);
+  reporter_.failed_writes();
+}
+
+void Coordinator::dismiss_workers() {
+  crew_.dismiss();
+  for (auto& queue : parts_.memory.grants) queue.close();
+  const auto deadline = shm::after(std::chrono::seconds(2));
+  while (crew_.alive() > 0 && shm::Clock::now() < deadline) {
+    done_.doorbell().wait([&] { return crew_.pending(); }, deadline);
+    take_events();
+  }
+}
+
+Outcome Coordinator::finish() {
+  dismiss_workers();
+  if (border_task_.busy()) take_border_result();
+  Outcome outcome{.summary = reporter_.summary(),
+                  .stop_signal = stop_signal_,
+                  .save_error = last_border_ ? last_border_->error : ""};
+  outcome.summary.tickets = tickets_.done();
+  outcome.summary.respawns = crew_.respawns();
+  outcome.summary.redone = redone_;
+  outcome.summary.param_hash = last_border_ ? last_border_->param_hash : "";
+  return outcome;
+}
+
+Reporter::State Coordinator::state() const {
+  const auto epoch = std::min(tickets_.done(), tickets_.total() - 1);
+  return {.done = tickets_.done(),
+          .total = tickets_.total(),
+          .epoch = loader_.plan().epoch_of(epoch) + 1,
+          .workers = crew_.alive()};
+}
+
+}  // namespace passel::train

@@ -1,0 +1,148 @@
+#include "passel/train/crew.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "passel/train/errors.h"
+#include "passel/train/worker.h"
+
+namespace passel::train {
+namespace {
+
+constexpr int kFailuresToGiveUp = 3;
+// Loading libtorch on a busy machine takes seconds; --worker-timeout may be
+// shorter than that, a start is given at least this long.
+constexpr std::chrono::seconds kStartLimit{30};
+
+// Each worker computes with its share of the allowed cores. It must be set
+// before exec: libtorch and its BLAS read it once, when they are loaded.
+std::vector<std::string> thread_budget(std::int64_t workers) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  const int cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+  const auto budget = std::max<std::int64_t>(1, cores / workers);
+  return {fmt::format("OMP_NUM_THREADS={}", budget), fmt::format("MKL_NUM_THREADS={}", budget)};
+}
+
+}  // namespace
+
+Crew::Crew(const Config& config, const RunFolder& folder, shm::Arena& arena, MetricsLog& metrics,
+           Progress& progress, std::function<void()> on_event)
+    : config_(config),
+      folder_(folder),
+      metrics_(metrics),
+      progress_(progress),
+      slots_(static_cast<std::size_t>(config.workers)),
+      supervisor_(arena, {.slots = static_cast<std::uint32_t>(config.workers),
+                          .entry = kWorkerEntry,
+                          .environment = thread_budget(config.workers),
+                          .on_event = std::move(on_event)}) {}
+
+void Crew::spawn_all() {
+  for (std::uint32_t slot = 0; slot < size(); ++slot) spawn(slot);
+}
+
+void Crew::spawn(std::uint32_t slot) {
+  const auto incarnation =
+      supervisor_.spawn(slot, {.output = folder_.worker_log(static_cast<int>(slot))});
+  slots_[slot] = {.incarnation = incarnation, .alive = true, .last_progress = Clock::now()};
+  record(slot, "started");
+}
+
+void Crew::record(std::uint32_t slot, const char* state) {
+  metrics_.worker(
+      {.slot = static_cast<int>(slot), .incarnation = slots_[slot].incarnation, .state = state});
+}
+
+std::int64_t Crew::alive() const {
+  return std::ranges::count_if(slots_, &Slot::alive);
+}
+
+bool Crew::is_current(const shm::Lease& lease) const {
+  return lease.slot < size() && slots_[lease.slot].alive &&
+         slots_[lease.slot].incarnation == lease.incarnation;
+}
+
+void Crew::note_ready(std::uint32_t slot) {
+  slots_[slot].ready = true;
+  failed_starts_ = 0;
+  note_progress(slot);
+  record(slot, "ready");
+}
+
+void Crew::note_trained(std::uint32_t slot) {
+  note_progress(slot);
+  if (!slots_[slot].trained) record(slot, "training");
+  slots_[slot].trained = true;
+}
+
+bool Crew::stalled(std::uint32_t slot, bool holds_work, Clock::duration patience) const {
+  const Slot& state = slots_[slot];
+  return state.alive && holds_work && Clock::now() - state.last_progress > patience;
+}
+
+void Crew::kill_if_hanging(std::uint32_t slot, bool holds_work, Clock::duration limit) {
+  Slot& state = slots_[slot];
+  if (!state.alive || state.condemned || (state.ready && !holds_work)) return;
+  if (!state.ready) limit = std::max<Clock::duration>(limit, kStartLimit);
+  const auto idle = Clock::now() - state.last_progress;
+  if (idle <= limit) return;
+  state.condemned = true;
+  progress_.warn(fmt::format("worker {} made no progress for {:.1f} s and is killed", slot,
+                             std::chrono::duration<double>(idle).count()));
+  supervisor_.kill(slot, SIGKILL);
+}
+
+void Crew::on_exit(const shm::WorkerExit& exit, std::optional<std::int64_t> ticket) {
+  Slot& slot = slots_[exit.slot];
+  if (exit.incarnation != slot.incarnation) return;
+  const bool clean = exit.kind == shm::WorkerExit::Kind::kExited && exit.code == 0;
+  WorkerRecord record{.slot = static_cast<int>(exit.slot), .incarnation = exit.incarnation};
+  record.state = slot.condemned                                   ? "hung"
+                 : exit.kind == shm::WorkerExit::Kind::kSignalled ? "killed"
+                 : clean                                          ? "exited"
+                                                                  : "failed";
+  if (exit.kind == shm::WorkerExit::Kind::kSignalled) {
+    record.signal = exit.code;
+  } else {
+    record.exit_code = exit.code;
+  }
+  record.text = exit.text;
+  metrics_.worker(record);
+  slot.alive = false;
+  if (dismissed_) return;
+  progress_.warn(fmt::format("{}; replacing it", exit.describe()));
+  judge(exit, slot, ticket);
+  ++respawns_;
+  spawn(exit.slot);
+}
+
+// Kills from outside say nothing about the run; a start that fails, or a ticket
+// whose computation fails, will fail again.
+void Crew::judge(const shm::WorkerExit& exit, const Slot& slot,
+                 std::optional<std::int64_t> ticket) {
+  const bool from_outside = exit.kind == shm::WorkerExit::Kind::kSignalled &&
+                            (exit.code == SIGKILL || exit.code == SIGTERM || exit.code == SIGINT);
+  if (!from_outside && !slot.ready && ++failed_starts_ >= kFailuresToGiveUp) {
+    throw TrainingError(fmt::format(
+        "workers cannot start: {} failed starts in a row. The last: {}. "
+        "See {}",
+        failed_starts_, exit.describe(), folder_.worker_log(static_cast<int>(exit.slot)).string()));
+  }
+  if (!from_outside && ticket && ++crashes_[*ticket] >= kFailuresToGiveUp) {
+    throw TrainingError(fmt::format("ticket {} made {} workers fail. The last: {}. See {}", *ticket,
+                                    kFailuresToGiveUp, exit.describe(),
+                                    folder_.worker_log(static_cast<int>(exit.slot)).string()));
+  }
+  if (respawns_ >= config_.max_respawns) {
+    throw TrainingError(
+        fmt::format("expected at most {} replacements of workers (--max-respawns), "
+                    "and one more is needed. The last: {}",
+                    config_.max_respawns, exit.describe()));
+  }
+}
+
+}  // namespace passel::train

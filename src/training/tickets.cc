@@ -1,0 +1,51 @@
+#include "passel/train/tickets.h"
+
+#include <algorithm>
+
+namespace passel::train {
+
+Tickets::Tickets(std::int64_t first, std::int64_t total, std::uint32_t slots)
+    : fresh_(first), total_(total), border_(total), done_(first), held_(slots) {}
+
+std::optional<std::int64_t> Tickets::next() const {
+  if (!lost_.empty()) return lost_.front();
+  if (fresh_ < border_) return fresh_;
+  return std::nullopt;
+}
+
+void Tickets::grant(std::uint32_t slot) {
+  if (!lost_.empty()) {
+    held_[slot].push_back(lost_.front());
+    lost_.pop_front();
+  } else {
+    held_[slot].push_back(fresh_++);
+  }
+}
+
+bool Tickets::finish(std::uint32_t slot, std::int64_t ticket) {
+  auto& held = held_[slot];
+  const auto found = std::ranges::find(held, ticket);
+  if (found == held.end()) return false;
+  held.erase(found);
+  ++done_;
+  return true;
+}
+
+std::size_t Tickets::lose(std::uint32_t slot) {
+  auto& held = held_[slot];
+  const std::size_t count = held.size();
+  lost_.insert(lost_.end(), held.begin(), held.end());
+  held.clear();
+  std::ranges::sort(lost_);
+  return count;
+}
+
+void Tickets::set_border(std::int64_t border) {
+  border_ = std::clamp(border, fresh_, total_);
+}
+
+bool Tickets::quiescent() const {
+  return done_ == border_;
+}
+
+}  // namespace passel::train

@@ -1,0 +1,118 @@
+#include "passel/train/training_memory.h"
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "passel/train/errors.h"
+
+namespace passel::train {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+std::string state_block(std::string_view state) {
+  return "optimizer/" + std::string(state);
+}
+std::string grant_queue(std::int64_t slot) {
+  return "grants/" + std::to_string(slot);
+}
+
+}  // namespace
+
+kernels::UpdateOptions update_options(const Config& config) {
+  kernels::UpdateOptions options{};
+  options.momentum = config.momentum;
+  options.weight_decay = config.weight_decay;
+  options.eps = 1e-8;
+  if (config.optimizer == "sgd") {
+    options.rule = kernels::UpdateRule::kSgd;
+  } else if (config.optimizer == "rmsprop") {
+    options.rule = kernels::UpdateRule::kRmsprop;
+  } else if (config.optimizer == "adagrad") {
+    options.rule = kernels::UpdateRule::kAdagrad;
+    options.eps = 1e-10;
+  } else if (config.optimizer == "adamw") {
+    options.rule = kernels::UpdateRule::kAdamw;
+  } else if (config.optimizer == "adam") {
+    options.rule = kernels::UpdateRule::kAdam;
+  } else {
+    throw UsageError("expected --optimizer sgd, rmsprop, adagrad, adam or adamw, got " +
+                     config.optimizer);
+  }
+  return options;
+}
+
+std::uint32_t batch_count(const Config& config) {
+  return static_cast<std::uint32_t>(config.workers) * kGrantDepth + 1;
+}
+
+std::size_t batch_bytes(const Config& config, const SampleShape& shape) {
+  const auto batch = static_cast<std::size_t>(config.batch_size);
+  const auto values = static_cast<std::size_t>(shape.steps * shape.features) * batch;
+  return (values * sizeof(float) + batch * sizeof(std::int64_t) + 64 + kPage - 1) / kPage * kPage;
+}
+
+std::size_t TrainingMemory::capacity(const Config& config, const Model& model) {
+  const auto spans = shm::flat_layout(model.parameters());
+  const auto blocks = 1 + kernels::state_names(update_options(config)).size();
+  const std::size_t flat = shm::flat_size(spans) * sizeof(float) * blocks;
+  const std::size_t batches = batch_count(config) * batch_bytes(config, model.shape());
+  const std::size_t per_worker = 64 * 1024;  // rings, crash record
+  return flat + batches + static_cast<std::size_t>(config.workers) * per_worker + (4UL << 20);
+}
+
+TrainingMemory TrainingMemory::create(shm::Arena& arena, const Config& config, const Model& model) {
+  const std::string text = to_json(config).dump();
+  const auto stored = arena.construct_array<char>("config", text.size());
+  std::memcpy(stored.data(), text.data(), text.size());
+  *arena.construct<SampleShape>("shape") = model.shape();
+
+  auto parameters = shm::SharedParameters::create(arena, "model", model.parameters());
+  std::vector<std::span<float>> state;
+  for (const auto name : kernels::state_names(update_options(config))) {
+    state.push_back(arena.construct_array<float>(state_block(name), parameters.values().size()));
+  }
+  auto* counters = arena.construct<RunCounters>("counters");
+  const auto workers = static_cast<std::uint32_t>(config.workers);
+  auto done = shm::SimpleQueue<Done>::create(
+      arena, "done", {.producers = workers, .capacity = 2 * kGrantDepth + 2});
+  std::vector<shm::SimpleQueue<Grant>> grants;
+  for (std::int64_t slot = 0; slot < config.workers; ++slot) {
+    grants.push_back(shm::SimpleQueue<Grant>::create(arena, grant_queue(slot),
+                                                     {.producers = 1, .capacity = kGrantDepth}));
+  }
+  const auto batches = arena.bytes(
+      arena.add("batches", batch_count(config) * batch_bytes(config, model.shape()), kPage));
+  return {std::move(parameters), std::move(state),  counters,
+          std::move(done),       std::move(grants), batches};
+}
+
+TrainingMemory TrainingMemory::open(const shm::Arena& arena, const Config& config,
+                                    const Model& model) {
+  auto parameters = shm::SharedParameters::open(arena, "model", model.parameters());
+  std::vector<std::span<float>> state;
+  for (const auto name : kernels::state_names(update_options(config))) {
+    state.push_back(arena.get_array<float>(state_block(name)));
+  }
+  std::vector<shm::SimpleQueue<Grant>> grants;
+  for (std::int64_t slot = 0; slot < config.workers; ++slot) {
+    grants.push_back(shm::SimpleQueue<Grant>::open(arena, grant_queue(slot)));
+  }
+  return {std::move(parameters),
+          std::move(state),
+          arena.get<RunCounters>("counters"),
+          shm::SimpleQueue<Done>::open(arena, "done"),
+          std::move(grants),
+          arena.bytes(arena.find("batches"))};
+}
+
+Config TrainingMemory::read_config(const shm::Arena& arena) {
+  const auto stored = arena.get_array<char>("config");
+  return config_from_json(nlohmann::json::parse(stored.begin(), stored.end()));
+}
+
+SampleShape TrainingMemory::read_shape(const shm::Arena& arena) {
+  return *arena.get<SampleShape>("shape");
+}
+
+}  // namespace passel::train

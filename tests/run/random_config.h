@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cmath>
+#include <random>
+
+#include "passel/train/config_fields.h"
+
+namespace passel::train::test {
+
+/// A valid configuration with every member drawn from its range.
+inline Config random_config(std::mt19937_64& random) {
+  const auto text = [&] {
+    static const std::string kPieces[] = {"a",   "/",  " ", "\"", "\\", "'", "#", "=",
+                                          "[x]", "\n", "ü", "日", "\t", "%", ".", "\x01"};
+    std::string result = "p";
+    for (auto left = random() % 12; left > 0; --left) result += kPieces[random() % 16];
+    return result;
+  };
+  Config config;
+  for (const Field& field : config_fields()) {
+    std::visit(
+        [&](auto member) {
+          auto& value = config.*member;
+          using Value = std::remove_reference_t<decltype(value)>;
+          const double low = field.range.low;
+          const double high = field.range.high;
+          if constexpr (std::is_same_v<Value, std::string>) {
+            value = field.choices[random() % field.choices.size()];
+          } else if constexpr (std::is_same_v<Value, std::filesystem::path>) {
+            value = text();
+          } else if constexpr (std::is_same_v<Value, std::int64_t>) {
+            value = std::uniform_int_distribution<std::int64_t>(
+                static_cast<std::int64_t>(low), static_cast<std::int64_t>(high))(random);
+          } else if constexpr (std::is_same_v<Value, double>) {
+            // From the open interval, over all magnitudes.
+            const double unit = (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53;
+            value = low + (high - low) * unit * std::pow(10.0, -static_cast<double>(random() % 9));
+          } else if constexpr (std::is_same_v<Value, bool>) {
+            value = random() % 2 == 0;
+          } else {
+            value = random();
+          }
+        },
+        field.member);
+  }
+  if (config.optimizer != "sgd") config.momentum = 0;
+  return config;
+}
+
+}  // namespace passel::train::test

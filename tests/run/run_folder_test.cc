@@ -1,0 +1,146 @@
+#include "passel/train/run_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <regex>
+
+#include "passel/train/errors.h"
+#include "random_config.h"
+#include "temp_dir.h"
+
+namespace passel::train {
+namespace {
+
+namespace fs = std::filesystem;
+using test::error_of;
+using testing::AllOf;
+using testing::HasSubstr;
+
+Config config_for(const fs::path& out) {
+  Config config;
+  config.out = out;
+  return config;
+}
+
+std::string refusal(const fs::path& out) {
+  return error_of<UsageError>([&] { RunFolder::create(config_for(out)); });
+}
+
+TEST(RunFolder, HoldsTheConfigurationItWasMadeWith) {
+  const test::TempDir dir;
+  std::mt19937_64 random(3);
+  Config config = test::random_config(random);
+  config.out = dir.path() / "deep" / "er" / "run";
+  const RunFolder sut = RunFolder::create(config);
+  EXPECT_EQ(sut.root(), config.out);
+  EXPECT_EQ(sut.read_config(), config);
+  EXPECT_EQ(RunFolder::open(config.out).read_config(), config);
+  EXPECT_TRUE(fs::is_directory(sut.checkpoints()));
+}
+
+TEST(RunFolder, NamesItsFiles) {
+  const test::TempDir dir;
+  const RunFolder sut = RunFolder::create(config_for(dir.path() / "run"));
+  EXPECT_EQ(sut.config(), sut.root() / "config.toml");
+  EXPECT_EQ(sut.manifest(), sut.root() / "manifest.json");
+  EXPECT_EQ(sut.metrics(), sut.root() / "metrics.jsonl");
+  EXPECT_EQ(sut.worker_log(3), sut.root() / "worker-3.log");
+}
+
+TEST(RunFolder, IsMadeUnderRunsWhenNoNameIsGiven) {
+  const test::TempDir dir;
+  const fs::path before = fs::current_path();
+  fs::current_path(dir.path());
+  const RunFolder first = RunFolder::create(Config{});
+  const RunFolder second = RunFolder::create(Config{});
+  fs::current_path(before);
+  const std::regex name(R"(runs/\d{8}-\d{6}-fashion-mnist-hogwild(-2)?)");
+  EXPECT_TRUE(std::regex_match(first.root().string(), name)) << first.root();
+  EXPECT_TRUE(std::regex_match(second.root().string(), name)) << second.root();
+  EXPECT_NE(first.root(), second.root());
+}
+
+TEST(RunFolder, TakesAnEmptyFolderAndATrailingSlash) {
+  const test::TempDir dir;
+  fs::create_directory(dir.path() / "empty");
+  EXPECT_EQ(RunFolder::create(config_for((dir.path() / "empty").string() + "/")).root(),
+            dir.path() / "empty");
+}
+
+TEST(RunFolder, RefusesAFolderThatIsNotEmpty) {
+  const test::TempDir dir;
+  test::write_file(dir.path() / "thesis.txt", "mine");
+  EXPECT_THAT(refusal(dir.path()), AllOf(HasSubstr("expected a new or empty folder"),
+                                         HasSubstr(dir.path().string()), HasSubstr("files")));
+  EXPECT_FALSE(fs::exists(dir.path() / "config.toml"));
+}
+
+TEST(RunFolder, PointsToResumeWhenTheFolderHoldsARun) {
+  const test::TempDir dir;
+  RunFolder::create(config_for(dir.path() / "run"));
+  EXPECT_THAT(refusal(dir.path() / "run"), HasSubstr("passel resume"));
+}
+
+TEST(RunFolder, RefusesAFileInItsPlace) {
+  const test::TempDir dir;
+  test::write_file(dir.path() / "file", "");
+  EXPECT_THAT(refusal(dir.path() / "file"), HasSubstr("it is a file"));
+}
+
+TEST(RunFolder, NamesAParentThatCannotHoldIt) {
+  const test::TempDir dir;
+  test::write_file(dir.path() / "file", "");
+  EXPECT_THAT(refusal(dir.path() / "file" / "run"),
+              AllOf(HasSubstr((dir.path() / "file").string()), HasSubstr("Not a directory"),
+                    HasSubstr("--out")));
+  // Nothing can be made in /proc, not even by root.
+  EXPECT_THAT(refusal("/proc/run"), AllOf(HasSubstr("/proc"), HasSubstr("No such file")));
+}
+
+TEST(RunFolder, RefusesAReadOnlyParent) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may write anywhere";
+  const test::TempDir dir;
+  fs::permissions(dir.path(), fs::perms::owner_read | fs::perms::owner_exec);
+  EXPECT_THAT(refusal(dir.path() / "run"), HasSubstr("Permission denied"));
+  fs::permissions(dir.path(), fs::perms::owner_all);
+}
+
+TEST(RunFolder, RefusesAnInvalidConfigurationBeforeMakingAnything) {
+  const test::TempDir dir;
+  Config config = config_for(dir.path() / "run");
+  config.workers = 0;
+  EXPECT_THROW(RunFolder::create(config), UsageError);
+  EXPECT_FALSE(fs::exists(dir.path() / "run"));
+}
+
+TEST(RunFolder, OpensOnlyRunFolders) {
+  const test::TempDir dir;
+  EXPECT_THAT(error_of<UsageError>([&] { RunFolder::open(dir.path() / "none"); }),
+              HasSubstr("No such file or directory"));
+  EXPECT_THAT(error_of<DataError>([&] { RunFolder::open(dir.path()); }), HasSubstr("config.toml"));
+  test::write_file(dir.path() / "file", "");
+  EXPECT_THAT(error_of<DataError>([&] { RunFolder::open(dir.path() / "file"); }),
+              HasSubstr("got a file"));
+}
+
+TEST(RunFolder, ReportsADamagedConfigurationAsBadData) {
+  const test::TempDir dir;
+  const RunFolder sut = RunFolder::create(config_for(dir.path() / "run"));
+  test::write_file(sut.config(), "workers = 0\n");
+  EXPECT_THAT(error_of<DataError>([&] { sut.read_config(); }),
+              AllOf(HasSubstr("config.toml:1"), HasSubstr("workers")));
+}
+
+TEST(RunFolder, ReplacesItsConfiguration) {
+  const test::TempDir dir;
+  Config config = config_for(dir.path() / "run");
+  const RunFolder sut = RunFolder::create(config);
+  config.workers = 5;
+  sut.write_config(config);
+  EXPECT_EQ(sut.read_config().workers, 5);
+}
+
+}  // namespace
+}  // namespace passel::train
