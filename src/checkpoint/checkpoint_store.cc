@@ -83,8 +83,9 @@ fs::path CheckpointStore::save(const CheckpointInfo& info, std::span<const Tenso
   prepare_folder();
   const Metadata complete = with_checkpoint_info(metadata, info);
   fs::path path = directory_ / file_name(info.ticket);
-  write_safetensors(path, tensors, complete);
+  // The best first: a run that is killed in between and resumed must not have lost it.
   save_if_best(info, tensors, complete);
+  write_safetensors(path, tensors, complete);
   retire(info.ticket);
   return path;
 }

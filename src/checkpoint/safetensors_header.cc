@@ -106,9 +106,12 @@ void check_entry(const SafetensorsHeader::Entry& entry, std::uint64_t data_bytes
                     std::to_string(entry.begin) + " to " + std::to_string(entry.end) + " of " +
                     std::to_string(data_bytes) + "; the file is truncated or damaged");
   }
-  const std::uint64_t expected = tensor_bytes(entry.dtype, entry.shape);
-  if (entry.end - entry.begin != expected) {
-    throw DataError("tensor " + quoted(entry.name) + " needs " + std::to_string(expected) +
+  const auto expected = tensor_bytes(entry.dtype, entry.shape);
+  if (!expected) {
+    throw DataError("tensor " + quoted(entry.name) + " has a shape of more than 2^63 bytes");
+  }
+  if (entry.end - entry.begin != *expected) {
+    throw DataError("tensor " + quoted(entry.name) + " needs " + std::to_string(*expected) +
                     " bytes for its shape, but has " + std::to_string(entry.end - entry.begin));
   }
 }
@@ -135,11 +138,11 @@ void check_coverage(std::vector<SafetensorsHeader::Entry>& entries, std::uint64_
 
 }  // namespace
 
-std::uint64_t tensor_bytes(DType dtype, std::span<const std::int64_t> shape) {
+std::optional<std::uint64_t> tensor_bytes(DType dtype, std::span<const std::int64_t> shape) {
   std::int64_t bytes = static_cast<std::int64_t>(dtype_size(dtype));
   for (const std::int64_t size : shape) {
     if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) {
-      throw DataError("a shape is negative or has more than 2^63 bytes");
+      return std::nullopt;
     }
   }
   return static_cast<std::uint64_t>(bytes);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,8 +30,8 @@ struct SafetensorsHeader {
 inline constexpr std::size_t kLengthBytes = 8;
 inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // as the format's own reader
 
-/// Bytes of a tensor of that type and shape. Throws DataError where they overflow.
-std::uint64_t tensor_bytes(DType dtype, std::span<const std::int64_t> shape);
+/// Bytes of a tensor of that type and shape; nothing where a size is negative or they overflow.
+std::optional<std::uint64_t> tensor_bytes(DType dtype, std::span<const std::int64_t> shape);
 
 /// Throws DataError with the cause (the caller adds the file) unless `json` is a header whose
 /// tensors cover `data_bytes` bytes exactly.

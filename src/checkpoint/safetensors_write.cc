@@ -16,9 +16,12 @@ void check(std::span<const TensorView> tensors, const Metadata& metadata) {
     if (!names.insert(tensor.name).second) {
       throw UsageError("the tensor name \"" + tensor.name + "\" occurs twice or is reserved");
     }
-    const std::uint64_t expected = tensor_bytes(tensor.dtype, tensor.shape);
-    if (tensor.bytes.size() != expected) {
-      throw UsageError("tensor \"" + tensor.name + "\" needs " + std::to_string(expected) +
+    const auto expected = tensor_bytes(tensor.dtype, tensor.shape);
+    if (!expected) {
+      throw UsageError("tensor \"" + tensor.name + "\" has a shape that cannot be");
+    }
+    if (tensor.bytes.size() != *expected) {
+      throw UsageError("tensor \"" + tensor.name + "\" needs " + std::to_string(*expected) +
                        " bytes for its shape, but has " + std::to_string(tensor.bytes.size()));
     }
   }

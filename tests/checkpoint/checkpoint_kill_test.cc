@@ -50,7 +50,6 @@ std::int64_t expect_sound(const std::filesystem::path& folder, std::int64_t save
     EXPECT_TRUE(store.best());
     EXPECT_GE(store.best()->ticket, saved);
   }
-  EXPECT_LE(names_in(folder).size(), kKeep + 1U + 1U + 1U);  // one more, the best, a temporary
   return latest->ticket;
 }
 
@@ -120,8 +119,8 @@ TEST(KilledWriter, LeavesSoundCheckpointsAtEverySystemCallOfASave) {
     }
   }
   EXPECT_GT(stops, 30);
-  EXPECT_GT(with_temporary, 4);  // some kills came in the midst of writing
-  EXPECT_FALSE(has_temporary(folder.path()));
+  EXPECT_GT(with_temporary, 4);                           // some kills came in the midst of writing
+  EXPECT_EQ(names_in(folder.path()).size(), kKeep + 1U);  // the save that ended has tidied up
 }
 
 /// Saves tickets from `first` on until killed; writes a byte to `pipe` after each.

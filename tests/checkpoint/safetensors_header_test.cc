@@ -103,8 +103,8 @@ TEST_F(ForeignSafetensors, AreRefusedWithTensorsOfOtherFields) {
 }
 
 TEST_F(ForeignSafetensors, AreRefusedWithNumbersThatAreNoCounts) {
-  for (const char* number : {"-1", "1.5", "\"1\"", "null", "true", "18446744073709551615",
-                             "99999999999999999999", "{}"}) {
+  for (const char* number :
+       {"-1", "1.5", "\"1\"", "null", "true", "18446744073709551615", "99999999999999999999"}) {
     const std::string text = number;
     expect_refusal(R"({"a":{"dtype":"U8","shape":[)" + text + R"(],"data_offsets":[0,1]}})", "0",
                    {"\"a\""});

@@ -55,10 +55,10 @@ class Dataset {
 inline constexpr const char* kFashionMnistDirectory = "/usr/share/datasets/fashion-mnist";
 
 struct DatasetOptions {
-  std::string name = "fashion-mnist";  ///< "fashion-mnist" or "adding"
-  std::filesystem::path directory;     ///< of IDX files; empty: kFashionMnistDirectory
-  std::uint64_t seed = 0;              ///< of generated data
-  std::int64_t adding_steps = 50;      ///< length of a sequence, at least 2
+  std::string name = "fashion-mnist";    ///< "fashion-mnist" or "adding"
+  std::filesystem::path directory = {};  ///< of IDX files; empty: kFashionMnistDirectory
+  std::uint64_t seed = 0;                ///< of generated data
+  std::int64_t adding_steps = 50;        ///< length of a sequence, at least 2
   std::int64_t adding_train = 20000;
   std::int64_t adding_test = 2000;
 };
