@@ -28,6 +28,8 @@ constexpr const char* kExamples =
     "Exit codes: 0 done, 1 training failed, 2 wrong use, 3 data or checkpoint unreadable,\n"
     "130 and 143 stopped by SIGINT and SIGTERM after saving.";
 
+constexpr std::string_view kRunOrCheckpoint = "RUN|CHECKPOINT";
+
 constexpr std::array<std::string_view, 7> kResumable = {
     "data", "epochs", "max_tickets", "workers", "worker_timeout", "log_interval", "quiet"};
 
@@ -59,6 +61,9 @@ CLI::Option* add_field(CLI::App& app, const Field& field, Texts& texts) {
 }
 
 std::string default_text(const Field& field) {
+  if (const auto* number = std::get_if<double Config::*>(&field.member)) {
+    return fmt::format("{}", Config{}.*(*number));
+  }
   const nlohmann::json value = value_of(Config{}, field);
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
@@ -88,16 +93,18 @@ struct Line {
     add_train();
     eval =
         add_command("eval", "Evaluate a run's best checkpoint, or the given one, on the test set",
-                    "RUN|CHECKPOINT");
+                    kRunOrCheckpoint, "passel eval runs/first");
     eval->add_option("--data", data, "Folder of the data set's files, if it has moved")
         ->type_name("DIR")
         ->take_last();
-    resume = add_command("resume", "Continue a stopped run from its newest checkpoint", "RUN");
+    resume = add_command("resume", "Continue a stopped run from its newest checkpoint", "RUN",
+                         "passel resume runs/first --workers 8");
     for (const std::string_view name : kResumable)
       add_field(*resume, *find_field(name), resume_texts);
-    inspect = add_command("inspect", "Show what a run or a checkpoint holds", "RUN|CHECKPOINT");
-    exporter =
-        add_command("export", "Write the parameters for Python's torch.load", "RUN|CHECKPOINT");
+    inspect = add_command("inspect", "Show what a run or a checkpoint holds", kRunOrCheckpoint,
+                          "passel inspect runs/first/checkpoints/best.safetensors");
+    exporter = add_command("export", "Write the parameters for Python's torch.load",
+                           kRunOrCheckpoint, "passel export runs/first -o model.pt");
     exporter->add_option("-o,--output", output, "File to write; unset: beside the checkpoint")
         ->type_name("FILE.pt")
         ->take_last();
@@ -118,10 +125,16 @@ struct Line {
     }
   }
 
-  CLI::App* add_command(const char* name, const char* help, const char* target_name) {
+  CLI::App* add_command(const char* name, const char* help, std::string_view target_name,
+                        const char* example) {
     CLI::App* const command = app.add_subcommand(name, help);
     command->allow_extras();
-    command->add_option("target", target, "What to work on")->type_name(target_name);
+    command->footer(fmt::format("Example:\n  {}", example));
+    command
+        ->add_option(
+            "target", target,
+            target_name == kRunOrCheckpoint ? "Run folder or checkpoint file" : "Run folder")
+        ->type_name(std::string(target_name));
     return command;
   }
 };
@@ -129,7 +142,7 @@ struct Line {
 std::vector<std::string> option_list(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_lnames()) names.push_back(name);
   }
   return names;
 }
@@ -141,30 +154,39 @@ std::vector<std::string> command_list(const CLI::App& app) {
 }
 
 [[noreturn]] void refuse_extra(const CLI::App& app, const std::string& word) {
-  const std::string name = word.substr(0, word.find('='));
   if (!word.starts_with('-')) {
-    throw UsageError(fmt::format("passel {}: expected options, got the word {}.", app.get_name(),
-                                 in_quotes(word)));
+    throw UsageError(
+        fmt::format("{}: expected options, got the word {}.", app.get_name(), in_quotes(word)));
   }
+  const std::string option = word.substr(0, word.find('='));
+  const std::string name = option.substr(std::min(option.find_first_not_of('-'), option.size()));
+  const std::string nearest = nearest_name(name, option_list(app));
   throw UsageError(
-      fmt::format("passel {0}: expected a known option, got {1}.{2} "
+      fmt::format("{0}: expected a known option, got {1}.{2} "
                   "`passel {0} --help` shows all.",
-                  app.get_name(), in_quotes(name), did_you_mean(name, option_list(app))));
+                  app.get_name(), in_quotes(option),
+                  nearest.empty() ? "" : " Did you mean --" + nearest + "?"));
+}
+
+// What CLI11 could not place, without the mark before words that start with '-'.
+std::vector<std::string> unplaced(const CLI::App& app) {
+  std::vector<std::string> words = app.remaining();
+  std::erase(words, "--");
+  return words;
 }
 
 const CLI::App& chosen_command(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
   if (!chosen.empty()) {
-    const auto extra = chosen.front()->remaining();
+    const auto extra = unplaced(*chosen.front());
     if (!extra.empty()) refuse_extra(*chosen.front(), extra.front());
-    const auto before = app.remaining();
-    if (before.empty()) return *chosen.front();
+    if (unplaced(app).empty()) return *chosen.front();
   }
-  const auto words = app.remaining();
+  const auto words = unplaced(app);
   const std::string got = words.empty() ? "nothing" : in_quotes(words.front());
   const auto commands = command_list(app);
   throw UsageError(fmt::format(
-      "passel: expected a command ({}), got {}.{} "
+      "expected a command ({}), got {}.{} "
       "`passel --help` explains them.",
       fmt::join(commands, ", "), got, words.empty() ? "" : did_you_mean(words.front(), commands)));
 }
@@ -197,7 +219,7 @@ Command to_command(const Line& line, const CLI::App& chosen) {
   }
   if (line.target.empty()) {
     throw UsageError(
-        fmt::format("passel {0}: expected {1}, got nothing. "
+        fmt::format("{0}: expected {1}, got nothing. "
                     "`passel {0} --help` shows how.",
                     chosen.get_name(),
                     &chosen == line.resume ? "a run folder" : "a run folder or a checkpoint"));
@@ -231,6 +253,10 @@ std::variant<Command, int> parse(int argc, const char* const* argv,
     line.app.parse(argc, argv);
   } catch (const CLI::Success& shown) {  // --help or --version
     return line.app.exit(shown, out, out);
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string text = error.what();
+    throw UsageError(fmt::format("{}: expected a value, got nothing. `passel --help` explains it.",
+                                 text.substr(0, text.find(':'))));
   } catch (const CLI::ParseError& error) {
     throw UsageError(fmt::format("{}. `passel --help` explains the options.", error.what()));
   }

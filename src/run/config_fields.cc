@@ -116,7 +116,7 @@ std::vector<Field> make_fields() {
        .value = "SECONDS",
        .help = "A worker silent for longer, in seconds, is killed and replaced",
        .member = &C::worker_timeout,
-       .range = {0, 86400, true},
+       .range = {0.1, 86400},
        .hint = "It is in seconds."},
       {.name = "max_respawns",
        .group = "processes",

@@ -36,7 +36,7 @@ std::string nearest_name(std::string_view word, const std::vector<std::string>& 
   constexpr std::size_t kLongestName = 64;  // more is no misspelling, and costs its square
   if (word.empty() || word.size() > kLongestName) return {};
   std::string best;
-  std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
+  std::size_t best_distance = std::max<std::size_t>(1, (word.size() + 1) / 3) + 1;
   for (const std::string& candidate : candidates) {
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance && distance < candidate.size()) {

@@ -80,7 +80,8 @@ TEST(OptionErrors, SuggestTheNearestOption) {
   EXPECT_THAT(refusal_of({"train", "--batch_size=3"}), HasSubstr("Did you mean --batch-size?"));
   EXPECT_THAT(refusal_of({"train", "--wrokers", "3"}), HasSubstr("Did you mean --workers?"));
   EXPECT_THAT(refusal_of({"train", "-epochs", "3"}), HasSubstr("Did you mean --epochs?"));
-  EXPECT_THAT(refusal_of({"train", "--zzzzzzzz"}), HasSubstr("passel train --help"));
+  EXPECT_EQ(refusal_of({"train", "--zz"}),
+            "train: expected a known option, got \"--zz\". `passel train --help` shows all.");
 }
 
 TEST(OptionErrors, SuggestTheNearestCommand) {
@@ -97,13 +98,12 @@ TEST(OptionErrors, RefuseWordsThatAreNoOptions) {
 }
 
 TEST(OptionErrors, SayThatAValueIsMissing) {
-  EXPECT_THAT(refusal_of({"train", "--lr"}), HasSubstr("--lr"));
-  EXPECT_THAT(refusal_of({"export", "runs/a", "-o"}), HasSubstr("--output"));
+  EXPECT_THAT(refusal_of({"train", "--lr"}), StartsWith("--lr: expected a value, got nothing"));
+  EXPECT_THAT(refusal_of({"export", "runs/a", "-o"}), StartsWith("--output: expected a value"));
 }
 
 TEST(OptionErrors, SayThatATargetIsMissing) {
-  EXPECT_THAT(refusal_of({"resume"}),
-              HasSubstr("passel resume: expected a run folder, got nothing"));
+  EXPECT_THAT(refusal_of({"resume"}), StartsWith("resume: expected a run folder, got nothing"));
   EXPECT_THAT(refusal_of({"eval"}),
               HasSubstr("expected a run folder or a checkpoint, got nothing"));
   EXPECT_THAT(refusal_of({"inspect", ""}), HasSubstr("got nothing"));

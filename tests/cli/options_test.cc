@@ -173,6 +173,7 @@ TEST(Options, OtherCommandsTakeATarget) {
   EXPECT_EQ(command_of({"export", "runs/a"}).kind, Kind::kExport);
   EXPECT_EQ(command_of({"inspect", "runs/a"}).target, "runs/a");
   EXPECT_EQ(command_of({"eval", "eval"}).target, "eval");
+  EXPECT_EQ(command_of({"eval", "--", "-odd-name"}).target, "-odd-name");
 }
 
 TEST(Options, EvalTakesAnotherDataFolder) {
@@ -213,6 +214,13 @@ TEST(Options, HelpListsCommandsExamplesAndExitCodes) {
   for (const char* text : {"train", "eval", "resume", "inspect", "export",
                            "Examples:", "passel train --workers 4", "Exit codes: 0 done"}) {
     EXPECT_THAT(help, HasSubstr(text));
+  }
+}
+
+TEST(Options, HelpOfACommandShowsItsTargetAndAnExample) {
+  for (const char* command : {"eval", "resume", "inspect", "export"}) {
+    EXPECT_THAT(answer_to({command, "--help"}),
+                AllOf(HasSubstr("RUN"), HasSubstr(std::string("Example:\n  passel ") + command)));
   }
 }
 

@@ -17,6 +17,7 @@ TEST(Wording, SuggestsNothingForAFarWord) {
   EXPECT_EQ(nearest_name("zebra", kNames), "");
   EXPECT_EQ(nearest_name("", kNames), "");
   EXPECT_EQ(nearest_name("xy", kNames), "");
+  EXPECT_EQ(nearest_name("z", {"lr"}), "");
   EXPECT_EQ(nearest_name(std::string(1'000'000, 'a'), kNames), "");
   EXPECT_EQ(nearest_name("lr", {}), "");
 }

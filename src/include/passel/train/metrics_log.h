@@ -25,23 +25,23 @@ struct TrainRecord {
 struct EvalRecord {
   std::int64_t ticket = 0;
   std::int64_t epoch = 0;
-  std::optional<double> test_accuracy;
-  std::optional<double> test_loss;
+  std::optional<double> test_accuracy = {};
+  std::optional<double> test_loss = {};
 };
 
 struct WorkerRecord {
   int slot = 0;
   std::int64_t incarnation = 0;
-  std::string state;  ///< "started", "ready", "exited", "killed", "failed", ...
-  std::optional<int> signal;
-  std::optional<int> exit_code;
-  std::string text;  ///< what the worker threw; empty: left out
+  std::string state = {};  ///< "started", "ready", "exited", "killed", "failed", ...
+  std::optional<int> signal = {};
+  std::optional<int> exit_code = {};
+  std::string text = {};  ///< what the worker threw; empty: left out
 };
 
 struct CheckpointRecord {
   std::int64_t ticket = 0;
   std::int64_t epoch = 0;
-  std::filesystem::path file;
+  std::filesystem::path file = {};
   double seconds = 0;  ///< time it took to write
   bool best = false;
 };
@@ -51,15 +51,15 @@ struct SummaryRecord {
   std::int64_t samples = 0;
   double seconds = 0;
   double samples_per_second = 0;
-  std::optional<double> test_accuracy;
-  std::optional<double> test_loss;
-  std::string param_hash;  ///< 16 hex digits over the parameter bytes
-  std::string mode;
+  std::optional<double> test_accuracy = {};
+  std::optional<double> test_loss = {};
+  std::string param_hash = {};  ///< 16 hex digits over the parameter bytes
+  std::string mode = {};
   std::int64_t workers = 0;
   std::int64_t respawns = 0;
   std::int64_t redone = 0;  ///< tickets granted again after a death
-  StalenessHistogram staleness;
-  std::filesystem::path checkpoint;  ///< the last one; empty: left out
+  StalenessHistogram staleness = {};
+  std::filesystem::path checkpoint = {};  ///< the last one; empty: left out
 };
 
 /// metrics.jsonl: one JSON object a line with "event" and "time" (unix seconds).

@@ -11,8 +11,8 @@ namespace passel::train {
 std::string in_quotes(std::string_view text);
 
 /// The candidate with the smallest edit distance to `word`, or an empty string
-/// if none is near enough to be what was meant (a third of its length, at least
-/// 2 edits). The first one wins a tie.
+/// if none is near enough to be what was meant (edits of a third of the word, at
+/// least one). The first one wins a tie.
 std::string nearest_name(std::string_view word, const std::vector<std::string>& candidates);
 
 /// " Did you mean NAME?", or nothing.
