@@ -1,0 +1,64 @@
+# Thin front end: scripts/setup installs what is missing, CMake builds.
+PRESET ?= release
+JOBS ?= 2
+ARGS ?=
+
+BUILD := build/$(PRESET)
+PROGRAM := $(BUILD)/src/passel
+TORCH_SET := slim
+
+.DEFAULT_GOAL := help
+.PHONY: help setup configure build train test stress bench lint format clean FORCE
+
+help: ## Show this text
+	@echo 'Usage: make TARGET [ARGS="..."] [PRESET=release|dev|ci|asan|tsan|cuda]'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo 'make train ARGS="--workers 4 --epochs 8" passes its ARGS on to passel train;'
+	@echo 'make train ARGS=--help lists them. PASSEL_TORCH=DIR uses a torch of your own.'
+
+setup:
+	@scripts/setup $(TORCH_SET)
+
+# CMake is run when there is no build yet, or when the presets or the wish for
+# another torch have changed. Changes of CMakeLists.txt are seen by the build.
+configure: $(BUILD)/build.ninja
+
+$(BUILD)/build.ninja: CMakePresets.json $(BUILD)/torch.choice | setup
+	cmake --preset $(PRESET) $(if $(PASSEL_TORCH),-DPASSEL_TORCH='$(PASSEL_TORCH)',-UPASSEL_TORCH)
+
+$(BUILD)/torch.choice: FORCE
+	@mkdir -p $(BUILD)
+	@echo '$(PASSEL_TORCH)' | cmp -s - $@ || echo '$(PASSEL_TORCH)' > $@
+
+build: configure ## Build everything
+	cmake --build $(BUILD)
+
+train: configure ## Build the program and train: make train ARGS="--epochs 1"
+	cmake --build $(BUILD) --target passel
+	$(PROGRAM) train $(ARGS)
+
+test stress bench: TORCH_SET := full
+
+test: build ## Build everything and run the tests
+	ctest --preset $(PRESET) -LE stress -j $(JOBS) $(ARGS)
+
+stress: build ## Run the long tests: kill storms and soaks
+	ctest --preset $(PRESET) -L stress $(ARGS)
+
+bench: configure ## Measure beside torch.multiprocessing; writes build/bench/bench.json
+	cmake --build $(BUILD) --target passel
+	.venv/bin/python tests/bench/bench.py --program $(PROGRAM) $(ARGS)
+
+lint: TORCH_SET := slim lint
+lint: configure ## Check format, layering and clang-tidy
+	scripts/format --check
+	python3 tests/layering/layering.py .
+	scripts/lint $(BUILD)
+
+format: ## Format the C++ and CUDA sources in place
+	@scripts/setup slim lint
+	scripts/format
+
+clean: ## Remove build/ (the installed .venv stays)
+	rm -rf build
