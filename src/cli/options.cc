@@ -11,6 +11,7 @@
 
 #include "passel/train/config_fields.h"
 #include "passel/train/errors.h"
+#include "passel/train/manifest.h"
 #include "passel/train/wording.h"
 
 namespace passel::train {
@@ -235,20 +236,11 @@ Command to_command(const Line& line, const CLI::App& chosen) {
   return command;
 }
 
-std::string version_text(const std::string& torch_version) {
-#ifdef PASSEL_GIT_COMMIT
-  return fmt::format("passel {} ({}), libtorch {}", PASSEL_VERSION, PASSEL_GIT_COMMIT,
-                     torch_version);
-#else
-  return fmt::format("passel {}, libtorch {}", PASSEL_VERSION, torch_version);
-#endif
-}
-
 }  // namespace
 
 std::variant<Command, int> parse(int argc, const char* const* argv,
                                  const std::string& torch_version, std::ostream& out) {
-  Line line(version_text(torch_version));
+  Line line(fmt::format("passel {}, libtorch {}", passel_version(), torch_version));
   try {
     line.app.parse(argc, argv);
   } catch (const CLI::Success& shown) {  // --help or --version

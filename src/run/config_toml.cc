@@ -16,10 +16,13 @@
 namespace passel::train {
 namespace {
 
+constexpr std::string_view kBlank = " \t\r";
+
+constexpr std::size_t kLargestFile = 1 << 20;
+
 using nlohmann::json;
 
 std::string_view trim(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r";
   const auto first = text.find_first_not_of(kBlank);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
@@ -108,10 +111,9 @@ std::string to_toml(const Config& config) {
 }
 
 std::string read_config_text(const std::filesystem::path& file) {
-  constexpr std::size_t kLargest = 1 << 20;
   std::ifstream stream(file, std::ios::binary);
-  std::string text(kLargest, '\0');
-  if (stream) stream.read(text.data(), kLargest);
+  std::string text(kLargestFile, '\0');
+  if (stream) stream.read(text.data(), kLargestFile);
   if (!stream.eof()) {
     const bool long_file = stream.good();
     throw UsageError(fmt::format("{}: expected a configuration file, got {}.", file.string(),

@@ -14,6 +14,9 @@
 namespace passel::train {
 namespace {
 
+constexpr std::array<std::string_view, 6> kVariables = {
+    "ATEN_CPU_CAPABILITY=", "CUDA_", "KMP_", "MKL_", "OMP_", "OPENBLAS_"};
+
 using nlohmann::json;
 
 std::string cpu_model() {
@@ -40,13 +43,11 @@ std::string kernel() {
 }
 
 json environment() {
-  constexpr std::array<std::string_view, 6> kPrefixes = {
-      "ATEN_CPU_CAPABILITY=", "CUDA_", "KMP_", "MKL_", "OMP_", "OPENBLAS_"};
   json variables = json::object();
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const auto equals = text.find('=');
-    for (const std::string_view prefix : kPrefixes) {
+    for (const std::string_view prefix : kVariables) {
       if (equals != std::string_view::npos && text.starts_with(prefix)) {
         variables[std::string(text.substr(0, equals))] = text.substr(equals + 1);
       }
@@ -63,6 +64,13 @@ constexpr const char* compiler() {
 #endif
 }
 
+// Empty for a build from a source archive.
+#ifdef PASSEL_GIT_COMMIT
+constexpr std::string_view kCommit = PASSEL_GIT_COMMIT;
+#else
+constexpr std::string_view kCommit;
+#endif
+
 // Arguments and variables may be any bytes.
 std::string dump(const json& contents) {
   return contents.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
@@ -70,14 +78,16 @@ std::string dump(const json& contents) {
 
 }  // namespace
 
+std::string passel_version() {
+  return kCommit.empty() ? PASSEL_VERSION : fmt::format("{} ({})", PASSEL_VERSION, kCommit);
+}
+
 json describe_machine(const std::string& torch_version) {
   json machine = {{"passel_version", PASSEL_VERSION},
                   {"compiler", compiler()},
                   {"torch_version", torch_version},
                   {"environment", environment()}};
-#ifdef PASSEL_GIT_COMMIT
-  machine["git_commit"] = PASSEL_GIT_COMMIT;
-#endif
+  if (!kCommit.empty()) machine["git_commit"] = kCommit;
   if (const std::string model = cpu_model(); !model.empty()) machine["cpu_model"] = model;
   if (const int cores = cores_allowed(); cores > 0) machine["cores_allowed"] = cores;
   if (const std::string name = kernel(); !name.empty()) machine["kernel"] = name;

@@ -13,6 +13,10 @@
 namespace passel::train {
 namespace {
 
+constexpr double kLongestTime = 1e9;
+
+constexpr std::size_t kUsualWidth = 80;
+
 constexpr std::string_view kClearLine = "\r\x1b[K";
 constexpr std::string_view kBold = "\x1b[1m";
 constexpr std::string_view kYellow = "\x1b[33m";
@@ -28,9 +32,8 @@ void write_all(int fd, std::string_view text) {
 }
 
 std::size_t terminal_width(int fd) {
-  constexpr std::size_t kUsual = 80;
   winsize size{};
-  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
+  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsualWidth;
 }
 
 bool wants_colour() {
@@ -47,8 +50,7 @@ std::string printable(std::string_view text) {
 }
 
 std::string duration(double seconds) {
-  constexpr double kLongest = 1e9;
-  if (!(seconds >= 0 && seconds < kLongest)) return "?";
+  if (!(seconds >= 0 && seconds < kLongestTime)) return "?";
   const auto whole = static_cast<std::int64_t>(std::lround(seconds));
   const auto hours = whole / 3600;
   const auto minutes = whole / 60 % 60;

@@ -7,6 +7,10 @@
 namespace passel::train {
 namespace {
 
+constexpr std::size_t kLongestName = 64;  // more is no misspelling, and costs its square
+
+constexpr std::size_t kLongestQuote = 48;
+
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -25,15 +29,13 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string in_quotes(std::string_view text) {
-  constexpr std::size_t kLongest = 48;
   using nlohmann::json;
-  const json cut = text.substr(0, kLongest);
+  const json cut = text.substr(0, kLongestQuote);
   return cut.dump(-1, ' ', true, json::error_handler_t::replace) +
-         (text.size() > kLongest ? "..." : "");
+         (text.size() > kLongestQuote ? "..." : "");
 }
 
 std::string nearest_name(std::string_view word, const std::vector<std::string>& candidates) {
-  constexpr std::size_t kLongestName = 64;  // more is no misspelling, and costs its square
   if (word.empty() || word.size() > kLongestName) return {};
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(1, (word.size() + 1) / 3) + 1;

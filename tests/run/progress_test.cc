@@ -1,7 +1,6 @@
 #include "passel/train/progress.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -194,8 +193,9 @@ TEST(ProgressOnATerminal, KeepsWithinItsWidth) {
     ASSERT_EQ(::ioctl(terminal, TIOCSWINSZ, &size), 0);
     Progress sut(terminal, ::isatty(terminal) == 1, false);
     sut.update(kState);
-    const std::string expected =
-        fmt::format("\r{}\x1b[K", std::string_view(kLine).substr(0, columns - 1u));
+    std::string expected = "\r";
+    expected += std::string_view(kLine).substr(0, columns - 1u);
+    expected += "\x1b[K";
     EXPECT_EQ(read_exactly(screen, expected.size()), expected);
     ::close(terminal);
     ::close(screen);

@@ -9,6 +9,9 @@
 
 namespace passel::train {
 
+/// "0.1.0", or "0.1.0 (COMMIT)" for a build from a checkout.
+std::string passel_version();
+
 /// What this build and this machine are: passel_version, git_commit (builds
 /// from a checkout), compiler, torch_version, cpu_model, cores_allowed, kernel,
 /// memory_bytes, environment (the variables that change results or speed).
