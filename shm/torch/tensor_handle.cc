@@ -32,20 +32,29 @@ bool is_supported_dtype(std::int8_t raw) {
 }
 
 // Bytes from the first element to the end of the last one, or nullopt when a
-// size or stride is negative or the arithmetic overflows.
+// size or stride is negative or the arithmetic overflows. With strides of zero a
+// tensor of few bytes can have more elements than ATen can count: checked too.
 std::optional<std::uint64_t> extent_bytes(const TensorHandle& handle, std::uint64_t item_size) {
   std::uint64_t last = 0;
+  std::int64_t elements = 1;
   for (int d = 0; d < handle.rank; ++d) {
     const std::int64_t size = handle.sizes[d];
     const std::int64_t stride = handle.strides[d];
     if (size < 0 || stride < 0) return std::nullopt;
-    if (size == 0) return 0;
+    if (size == 0) elements = 0;
+    if (elements == 0) continue;
     std::uint64_t reach = 0;
-    if (__builtin_mul_overflow(static_cast<std::uint64_t>(size - 1),
+    if (__builtin_mul_overflow(elements, size, &elements) ||
+        __builtin_mul_overflow(static_cast<std::uint64_t>(size - 1),
                                static_cast<std::uint64_t>(stride), &reach) ||
         __builtin_add_overflow(last, reach, &last)) {
       return std::nullopt;
     }
+  }
+  if (elements == 0) return 0;
+  std::int64_t counted_bytes = 0;
+  if (__builtin_mul_overflow(elements, static_cast<std::int64_t>(item_size), &counted_bytes)) {
+    return std::nullopt;
   }
   std::uint64_t bytes = 0;
   if (__builtin_add_overflow(last, std::uint64_t{1}, &last) ||

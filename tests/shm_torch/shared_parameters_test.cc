@@ -1,6 +1,7 @@
 #include "passel/shm_torch/shared_parameters.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
 #include "passel/shm/error.h"
@@ -35,7 +36,7 @@ TEST(SharedParameters, ThatAreBoundSeeEachOthersWrites) {
   SharedParameters::create(arena, "model", parent).bind(parent);
   SharedParameters::open(arena, "model", worker).bind(worker);
   {
-    const at::NoGradGuard no_grad;
+    const c10::NoGradGuard no_grad;
     parent[1].second.fill_(5);
   }
   EXPECT_TRUE(at::equal(worker[1].second, at::full({3}, 5.0F)));

@@ -1,0 +1,143 @@
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "small_run.h"
+
+namespace passel::testing {
+namespace {
+
+using Death = SmallRun;
+
+std::int64_t files_in(const std::filesystem::path& folder) {
+  return std::distance(std::filesystem::directory_iterator(folder), {});
+}
+
+TEST_F(Death, OfAWorkerCostsOnlyWhatItHeld) {
+  PasselProgram program(long_train({"--max-tickets", "3000"}), text_file());
+  ASSERT_TRUE(trained(20)) << program.text();
+  const auto workers = program.workers();
+  ASSERT_EQ(workers.size(), 2U);
+  kill(workers[0], SIGKILL);
+  const Finished finished = program.wait();
+  ASSERT_EQ(finished.code, 0) << finished.text;
+  const auto last = summary();
+  EXPECT_EQ(last.at("respawns"), 1);
+  EXPECT_LE(last.at("redone"), 2);
+  EXPECT_EQ(last.at("tickets"), 3000);
+  EXPECT_EQ(last.at("samples"), 3000 * 20);
+  EXPECT_NE(finished.text.find("worker"), std::string::npos);
+}
+
+TEST_F(Death, OfManyWorkersLosesNoTicket) {
+  PasselProgram program(long_train({"--max-tickets", "20000", "--workers", "3"}), text_file());
+  int kills = 0;
+  while (kills < 12) {
+    ASSERT_TRUE(trained(20 + 100 * kills)) << program.text();
+    const auto workers = program.workers();
+    if (workers.empty()) continue;
+    kill(workers[static_cast<std::size_t>(kills) % workers.size()], SIGKILL);
+    ++kills;
+  }
+  const Finished finished = program.wait(std::chrono::seconds(100));
+  ASSERT_EQ(finished.code, 0) << finished.text;
+  EXPECT_EQ(summary().at("tickets"), 20000);
+  EXPECT_EQ(summary().at("samples"), 20000 * 20);
+  EXPECT_GE(summary().at("respawns"), 1);
+  EXPECT_LE(summary().at("respawns"), 12);
+}
+
+TEST_F(Death, OfTheParentLeavesNothingBehindAndItsCheckpointResumes) {
+  const auto shm_before = files_in("/dev/shm");
+  std::vector<pid_t> workers;
+  {
+    PasselProgram program(long_train({"--checkpoint-interval", "10"}), text_file());
+    ASSERT_TRUE(eventually_in(run(), [](const auto& all) {
+      return std::ranges::any_of(all,
+                                 [](const auto& event) { return event["event"] == "checkpoint"; });
+    })) << program.text();
+    workers = program.workers();
+    ASSERT_EQ(workers.size(), 2U);
+    program.signal(SIGKILL);
+    program.wait();
+  }
+  for (const pid_t worker : workers) {
+    EXPECT_TRUE(eventually([&] { return !process_exists(worker); }, std::chrono::seconds(1)));
+  }
+  EXPECT_EQ(files_in("/dev/shm"), shm_before);
+  const auto saved = events(run(), "checkpoint").back().at("ticket").get<std::int64_t>();
+  const Finished resumed =
+      run_passel({"resume", run(), "--max-tickets", std::to_string(saved + 100)});
+  ASSERT_EQ(resumed.code, 0) << resumed.text;
+  EXPECT_EQ(summary().at("tickets"), saved + 100);
+}
+
+TEST_F(Death, OfAStoppedWorkerComesAfterItsTimeoutWhileTheOthersGoOn) {
+  PasselProgram program(long_train({"--worker-timeout", "4"}), text_file());
+  ASSERT_TRUE(trained(20)) << program.text();
+  const auto workers = program.workers();
+  ASSERT_EQ(workers.size(), 2U);
+  kill(workers[0], SIGSTOP);
+  const auto tickets = [&] {
+    const auto trained = events(run(), "train");
+    return trained.back().at("ticket").get<std::int64_t>();
+  };
+  // More than an epoch: the border does not hold the others up for long.
+  const std::int64_t before = tickets();
+  EXPECT_TRUE(eventually([&] { return tickets() > before + 30; }));
+  EXPECT_TRUE(process_exists(workers[0])) << "the others went on before it was killed";
+  EXPECT_TRUE(eventually_in(run(), [](const auto& all) {
+    return std::ranges::any_of(all, [](const auto& event) {
+      return event["event"] == "worker" && event["state"] == "hung";
+    });
+  }));
+  EXPECT_TRUE(eventually([&] { return program.workers().size() == 2; }));
+  EXPECT_NE(program.text().find("made no progress"), std::string::npos);
+  program.signal(SIGINT);
+  EXPECT_EQ(program.wait().code, 130);
+  EXPECT_EQ(summary().at("respawns"), 1);
+}
+
+TEST_F(Death, OfEveryReplacementEndsTheRunWithItsReason) {
+  PasselProgram program(long_train({"--max-respawns", "1"}), text_file());
+  ASSERT_TRUE(trained(20)) << program.text();
+  for (const pid_t worker : program.workers()) kill(worker, SIGKILL);
+  const Finished finished = program.wait();
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_NE(finished.text.find("--max-respawns"), std::string::npos) << finished.text;
+}
+
+TEST_F(Death, OfADivergingRunIsNamedAndKeepsItsCheckpoints) {
+  const Finished finished = run_passel(
+      train({"--optimizer", "sgd", "--lr", "1e8", "--clip-norm", "0", "--epochs", "50"}));
+  EXPECT_EQ(finished.code, 1) << finished.text;
+  EXPECT_NE(finished.text.find("--lr"), std::string::npos) << finished.text;
+}
+
+TEST_F(Death, OfASaveIsReportedAndTheNextSaveIsTried) {
+  PasselProgram program(long_train({"--checkpoint-interval", "10"}), text_file());
+  ASSERT_TRUE(trained(20)) << program.text();
+  // A limit on file sizes stands for a full disk: writes fail, nothing else does.
+  const rlimit none{1, RLIM_INFINITY}, all{RLIM_INFINITY, RLIM_INFINITY};
+  ASSERT_EQ(prlimit(program.pid(), RLIMIT_FSIZE, &none, nullptr), 0);
+  ASSERT_TRUE(eventually([&] { return program.text().find("was not saved") != std::string::npos; }))
+      << program.text();
+  ASSERT_EQ(prlimit(program.pid(), RLIMIT_FSIZE, &all, nullptr), 0);
+  const auto saved = events(run(), "checkpoint").size();
+  EXPECT_TRUE(eventually([&] { return events(run(), "checkpoint").size() > saved; }))
+      << program.text();
+  program.signal(SIGINT);
+  EXPECT_EQ(program.wait().code, 130);
+}
+
+TEST_F(Death, OfTheLastSaveMakesTheRunFail) {
+  PasselProgram program(long_train(), text_file());
+  ASSERT_TRUE(trained(20)) << program.text();
+  const rlimit none{1, RLIM_INFINITY};
+  ASSERT_EQ(prlimit(program.pid(), RLIMIT_FSIZE, &none, nullptr), 0);
+  program.signal(SIGINT);
+  const Finished finished = program.wait();
+  EXPECT_EQ(finished.code, 1) << finished.text;
+}
+
+}  // namespace
+}  // namespace passel::testing
