@@ -1,0 +1,190 @@
+// The matrix product tile that all products of the LLTM cell are made of,
+// compiled once per instruction set (hence no #pragma once).
+//
+// An output element is one chain of fused multiply-adds over k, in order: its
+// bits depend neither on the width of vectors nor on how rows are grouped.
+#if defined(PASSEL_KERNELS_GEMM_TILE_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef PASSEL_KERNELS_GEMM_TILE_INL_H
+#undef PASSEL_KERNELS_GEMM_TILE_INL_H
+#else
+#define PASSEL_KERNELS_GEMM_TILE_INL_H
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "lltm_layout.h"
+#include "vector_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace passel::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Rows of a tile: with 3 vectors a row, the accumulators fill the registers
+/// that the vectors of B and one broadcast leave free (32 or 16 in all).
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+inline constexpr int kTileRows = 8;
+#else
+inline constexpr int kTileRows = 4;
+#endif
+static_assert(kRowGroup % kTileRows == 0);
+
+/// The left operand with its rows in memory as they are.
+template <typename T>
+struct RowMajor {
+  const T* data;
+  std::int64_t stride;
+
+  HWY_INLINE const T& at(std::int64_t row, std::int64_t k) const { return data[row * stride + k]; }
+  HWY_INLINE RowMajor from_row(std::int64_t row) const { return {data + row * stride, stride}; }
+};
+
+/// kRowGroup rows of the left operand, packed as [k][kRowGroup].
+template <typename T>
+struct RowGroup {
+  const T* data;
+
+  HWY_INLINE const T& at(std::int64_t row, std::int64_t k) const {
+    return data[k * kRowGroup + row];
+  }
+  HWY_INLINE RowGroup from_row(std::int64_t row) const { return {data + row}; }
+};
+
+/// sums[i][j] += A[i][k] * B[k][j] over k < depth, where vector j of B's row k
+/// is at b + k * b_stride + j * kStep.
+template <std::size_t kStep, int kRows, int kVectors, class D, class Left>
+HWY_INLINE void accumulate(D d, hn::Vec<D> (&sums)[kRows][kVectors], Left a,
+                           const hn::TFromD<D>* HWY_RESTRICT b, std::int64_t b_stride,
+                           std::int64_t depth) {
+  for (std::int64_t k = 0; k < depth; ++k) {
+    hn::Vec<D> right[kVectors];
+    for (int j = 0; j < kVectors; ++j) right[j] = hn::LoadU(d, b + j * kStep);
+    b += b_stride;
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i) {
+      const auto left = hn::Set(d, a.at(i, k));
+#pragma GCC unroll 3
+      for (int j = 0; j < kVectors; ++j) sums[i][j] = mul_add(d, left, right[j], sums[i][j]);
+    }
+  }
+}
+
+/// The first `count` elements at p; the other lanes are zero.
+template <class D>
+HWY_INLINE hn::Vec<D> load_some(D d, const hn::TFromD<D>* p, std::size_t count) {
+  if (count >= hn::Lanes(d)) return hn::LoadU(d, p);
+  HWY_ALIGN hn::TFromD<D> lanes[kLanes<D>] = {};
+  std::copy_n(p, count, lanes);
+  return hn::Load(d, lanes);
+}
+
+template <class D>
+HWY_INLINE void store_some(hn::Vec<D> v, D d, hn::TFromD<D>* p, std::size_t count) {
+  if (count >= hn::Lanes(d)) return hn::StoreU(v, d, p);
+  HWY_ALIGN hn::TFromD<D> lanes[kLanes<D>];
+  hn::Store(v, d, lanes);
+  std::copy_n(lanes, count, p);
+}
+
+/// Calls f(rows, first) over all rows, in tiles of kTileRows and then of 4, 2, 1;
+/// `rows` is an integral constant.
+template <int kRows = kTileRows, class F>
+HWY_INLINE void for_each_row_tile(std::int64_t rows, F&& f, std::int64_t first = 0) {
+  for (; first + kRows <= rows; first += kRows) f(std::integral_constant<int, kRows>(), first);
+  if constexpr (kRows > 1) for_each_row_tile<kRows / 2>(rows, f, first);
+}
+
+/// The right operand: panels of kPanelColumns columns, each [depth][kPanelColumns].
+template <typename T>
+struct Panels {
+  const T* data;
+  std::int64_t panel_stride;
+};
+
+template <typename T>
+struct Output {
+  T* data;
+  std::int64_t stride;
+  bool add;  // to what is there, instead of overwriting it
+};
+
+/// One tile of C = A B (+ C). `rows` <= kRows are stored, and `columns` columns.
+template <int kRows, int kVectors, class D, class Left>
+HWY_NOINLINE void product_tile(D d, Left a, const hn::TFromD<D>* b, std::int64_t depth,
+                               Output<hn::TFromD<D>> c, std::int64_t rows, std::size_t columns) {
+  hn::Vec<D> sums[kRows][kVectors];
+  for (int i = 0; i < kRows; ++i) {
+    for (int j = 0; j < kVectors; ++j) {
+      sums[i][j] = c.add && i < rows ? load_some(d, c.data + i * c.stride + j * kLanes<D>,
+                                                 columns - j * kLanes<D>)
+                                     : hn::Zero(d);
+    }
+  }
+  accumulate<kLanes<D>>(d, sums, a, b, kPanelColumns, depth);
+  for (int i = 0; i < kRows; ++i) {
+    if (i >= rows) break;
+    for (int j = 0; j < kVectors; ++j) {
+      store_some(sums[i][j], d, c.data + i * c.stride + j * kLanes<D>, columns - j * kLanes<D>);
+    }
+  }
+}
+
+/// Calls f(vectors, column, count) for groups of at most three vectors of columns
+/// that do not cross a panel; `vectors` is an integral constant.
+template <class D, class F>
+HWY_INLINE void for_each_column_group(D d, std::int64_t columns, F&& f) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t column = 0; column < columns; column += 3 * lanes) {
+    const std::int64_t count = std::min(3 * lanes, columns - column);
+    if (count > 2 * lanes) {
+      f(std::integral_constant<int, 3>(), column, count);
+    } else if (count > lanes) {
+      f(std::integral_constant<int, 2>(), column, count);
+    } else {
+      f(std::integral_constant<int, 1>(), column, count);
+    }
+  }
+}
+
+template <typename T>
+HWY_INLINE const T* panel_column(const Panels<T>& b, std::int64_t column) {
+  return b.data + column / kPanelColumns * b.panel_stride + column % kPanelColumns;
+}
+
+/// C [rows, columns] = A [rows, depth] B [depth, columns] (+ C).
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE void product(D d, RowMajor<T> a, std::int64_t rows, std::int64_t depth, Panels<T> b,
+                        std::int64_t columns, Output<T> c) {
+  for_each_column_group(d, columns,
+                        [&](auto vectors, std::int64_t column, std::int64_t count) HWY_ATTR {
+                          for_each_row_tile(rows, [&](auto tile, std::int64_t row) HWY_ATTR {
+                            product_tile<tile(), vectors()>(
+                                d, a.from_row(row), panel_column(b, column), depth,
+                                Output<T>{c.data + row * c.stride + column, c.stride, c.add},
+                                tile(), static_cast<std::size_t>(count));
+                          });
+                        });
+}
+
+/// The same for one group of at most kRowGroup packed rows.
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE void product(D d, RowGroup<T> a, std::int64_t rows, std::int64_t depth, Panels<T> b,
+                        std::int64_t columns, Output<T> c) {
+  for_each_column_group(d, columns,
+                        [&](auto vectors, std::int64_t column, std::int64_t count) HWY_ATTR {
+                          for (std::int64_t row = 0; row < rows; row += kTileRows) {
+                            product_tile<kTileRows, vectors()>(
+                                d, a.from_row(row), panel_column(b, column), depth,
+                                Output<T>{c.data + row * c.stride + column, c.stride, c.add},
+                                rows - row, static_cast<std::size_t>(count));
+                          }
+                        });
+}
+
+}  // namespace passel::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif

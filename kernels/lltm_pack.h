@@ -1,0 +1,37 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "lltm_layout.h"
+
+namespace passel::kernels {
+
+/// Copies `count` elements to columns first, first + 1, ... of one row of panels.
+template <typename T>
+void copy_to_panels(const T* from, std::int64_t count, T* panels, std::int64_t panel_stride,
+                    std::int64_t first) {
+  while (count > 0) {
+    const std::int64_t column = first % kPanelColumns;
+    const std::int64_t some = std::min(count, kPanelColumns - column);
+    std::copy_n(from, some, panels + first / kPanelColumns * panel_stride + column);
+    from += some;
+    first += some;
+    count -= some;
+  }
+}
+
+/// Zeroes the columns from `first` to the end of their panel.
+template <typename T>
+void clear_panel_rest(T* panels, std::int64_t panel_stride, std::int64_t first) {
+  const std::int64_t column = first % kPanelColumns;
+  if (column == 0) return;
+  std::fill_n(panels + first / kPanelColumns * panel_stride + column, kPanelColumns - column, T{});
+}
+
+/// Fills `packed` (PackedLayout) from one reading of the live weights; the
+/// transposed blocks are made from the copy, so both show the same snapshot.
+void pack_weights(const LltmShape& shape, const float* weight, const float* bias, float* packed);
+void pack_weights(const LltmShape& shape, const double* weight, const double* bias, double* packed);
+
+}  // namespace passel::kernels

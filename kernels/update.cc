@@ -1,0 +1,164 @@
+// The one file with intended data races. In Hogwild mode several processes run
+// apply_update() on the same parameters and the same state without locks. Plain
+// vector loads and stores are used on purpose: relaxed atomics would keep the
+// compiler from vectorising. It holds because each element is loaded once and
+// stored once, aligned 4-byte elements do not tear on any supported machine, and
+// any mixture of old and new elements is a legal state for Hogwild.
+// ThreadSanitizer rightly reports the races when the processes are threads.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "update.cc"
+#include "simd_targets.h"
+// Between these two: Highway includes this file once per instruction set.
+#include <hwy/foreach_target.h>
+// Highway's own order of includes.
+#include <hwy/highway.h>
+
+#include <cmath>
+
+#include "passel/kernels/update.h"
+#include "vector_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace passel::kernels::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// UpdateOptions and UpdateStep with the scalars of the formulas, in float.
+struct Factors {
+  float grad_scale;
+  float weight_decay;  // added to the gradient
+  float shrink;        // factor on the parameters: decoupled weight decay
+  float step_size;     // lr, for Adam lr / (1 - beta1^t)
+  float momentum;
+  bool nesterov;
+  float alpha;
+  float one_minus_alpha;
+  float one_minus_beta1;
+  float beta2;
+  float one_minus_beta2;
+  float correction;  // 1 / sqrt(1 - beta2^t)
+  float eps;
+};
+
+Factors factors(const UpdateOptions& o, const UpdateStep& step) {
+  const bool adamw = o.rule == UpdateRule::kAdamw;
+  const bool adam = o.rule == UpdateRule::kAdam || adamw;
+  const auto t = static_cast<double>(step.step);
+  const double bias1 = adam ? 1 - std::pow(o.beta1, t) : 1;
+  const double bias2 = adam ? 1 - std::pow(o.beta2, t) : 1;
+  return {.grad_scale = step.grad_scale,
+          .weight_decay = static_cast<float>(adamw ? 0 : o.weight_decay),
+          .shrink = static_cast<float>(adamw ? 1 - step.lr * o.weight_decay : 1),
+          .step_size = static_cast<float>(step.lr / bias1),
+          .momentum = static_cast<float>(o.momentum),
+          .nesterov = o.nesterov,
+          .alpha = static_cast<float>(o.alpha),
+          .one_minus_alpha = static_cast<float>(1 - o.alpha),
+          .one_minus_beta1 = static_cast<float>(1 - o.beta1),
+          .beta2 = static_cast<float>(o.beta2),
+          .one_minus_beta2 = static_cast<float>(1 - o.beta2),
+          .correction = static_cast<float>(1 / std::sqrt(bias2)),
+          .eps = static_cast<float>(o.eps)};
+}
+
+/// buffer = momentum * buffer + g
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V momentum_of(D d, const Factors& f, V g, float* buffer) {
+  const V next = mul_add(d, hn::Set(d, f.momentum), hn::LoadU(d, buffer), g);
+  hn::StoreU(next, d, buffer);
+  return next;
+}
+
+/// average = decay * average + gain * g^2
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V square_average(D d, float decay, float gain, V g, float* average) {
+  const V old = hn::Mul(hn::Set(d, decay), hn::LoadU(d, average));
+  const V next = mul_add(d, hn::Mul(hn::Set(d, gain), g), g, old);
+  hn::StoreU(next, d, average);
+  return next;
+}
+
+/// Direction of the update, to be multiplied by -step_size. `momentum` says that
+/// the rule keeps a momentum buffer.
+template <UpdateRule kRule, class D, class V = hn::Vec<D>>
+HWY_INLINE V direction(D d, const Factors& f, bool momentum, V g, float* const* state,
+                       std::size_t i) {
+  const V eps = hn::Set(d, f.eps);
+  if constexpr (kRule == UpdateRule::kSgd) {
+    if (!momentum) return g;
+    const V velocity = momentum_of(d, f, g, state[0] + i);
+    return f.nesterov ? mul_add(d, hn::Set(d, f.momentum), velocity, g) : velocity;
+  } else if constexpr (kRule == UpdateRule::kRmsprop) {
+    const V average = square_average(d, f.alpha, f.one_minus_alpha, g, state[0] + i);
+    const V scaled = hn::Div(g, hn::Add(hn::Sqrt(average), eps));
+    return momentum ? momentum_of(d, f, scaled, state[1] + i) : scaled;
+  } else if constexpr (kRule == UpdateRule::kAdagrad) {
+    const V sum = square_average(d, 1.0F, 1.0F, g, state[0] + i);
+    return hn::Div(g, hn::Add(hn::Sqrt(sum), eps));
+  } else {
+    const V old = hn::LoadU(d, state[0] + i);
+    const V mean = mul_add(d, hn::Sub(g, old), hn::Set(d, f.one_minus_beta1), old);
+    hn::StoreU(mean, d, state[0] + i);
+    const V square = square_average(d, f.beta2, f.one_minus_beta2, g, state[1] + i);
+    return hn::Div(mean, mul_add(d, hn::Sqrt(square), hn::Set(d, f.correction), eps));
+  }
+}
+
+template <UpdateRule kRule, class D>
+HWY_INLINE void update_lanes(D d, const Factors& f, bool momentum, float* parameters,
+                             const float* gradient, float* const* state, std::size_t i) {
+  const auto old = hn::LoadU(d, parameters + i);
+  const auto scaled = hn::Mul(hn::LoadU(d, gradient + i), hn::Set(d, f.grad_scale));
+  const auto g = mul_add(d, old, hn::Set(d, f.weight_decay), scaled);
+  const auto way = direction<kRule>(d, f, momentum, g, state, i);
+  const auto kept = hn::Mul(old, hn::Set(d, f.shrink));
+  hn::StoreU(mul_add(d, way, hn::Set(d, -f.step_size), kept), d, parameters + i);
+}
+
+template <UpdateRule kRule>
+HWY_INLINE void update_all(const Factors& f, bool momentum, float* parameters,
+                           const float* gradient, float* const* state, std::size_t n) {
+  const hn::ScalableTag<float> d;
+  const hn::CappedTag<float, 1> d1;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    update_lanes<kRule>(d, f, momentum, parameters, gradient, state, i);
+  }
+  for (; i < n; ++i) update_lanes<kRule>(d1, f, momentum, parameters, gradient, state, i);
+}
+
+void update(const UpdateOptions& options, const UpdateStep& step, float* parameters,
+            const float* gradient, float* const* state, std::size_t n) {
+  const Factors f = factors(options, step);
+  const bool momentum = options.momentum != 0;
+  switch (options.rule) {
+    case UpdateRule::kSgd:
+      return update_all<UpdateRule::kSgd>(f, momentum, parameters, gradient, state, n);
+    case UpdateRule::kRmsprop:
+      return update_all<UpdateRule::kRmsprop>(f, momentum, parameters, gradient, state, n);
+    case UpdateRule::kAdagrad:
+      return update_all<UpdateRule::kAdagrad>(f, momentum, parameters, gradient, state, n);
+    case UpdateRule::kAdam:
+    case UpdateRule::kAdamw:
+      return update_all<UpdateRule::kAdam>(f, momentum, parameters, gradient, state, n);
+  }
+}
+
+}  // namespace
+}  // namespace passel::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace passel::kernels {
+namespace {
+HWY_EXPORT(update);
+}  // namespace
+
+void apply_update(const UpdateOptions& options, const UpdateStep& step, float* parameters,
+                  const float* gradient, std::span<float* const> state, std::size_t n) noexcept {
+  HWY_DYNAMIC_DISPATCH(update)(options, step, parameters, gradient, state.data(), n);
+}
+
+}  // namespace passel::kernels
+#endif
