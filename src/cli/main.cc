@@ -64,6 +64,8 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   // A closed pipe on stdout must not end a run.
   std::signal(SIGPIPE, SIG_IGN);
+  // A file-size limit must be an error of the write that hits it, like a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
   passel::shm::register_entry(passel::train::kWorkerEntry, passel::train::run_worker);
   passel::shm::init(argc, argv);
   return passel::train::run(argc, argv);

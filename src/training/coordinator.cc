@@ -197,7 +197,7 @@ void Coordinator::on_border() {
     border_task_.start(take_snapshot(parts_.memory, ticket, epoch),
                        last || (epoch_ends && stop_signal_ == 0));
   }
-  tickets_.set_border(border_after(ticket));
+  if (!finished_) tickets_.set_border(border_after(ticket));
 }
 
 void Coordinator::take_border_result() {
