@@ -156,7 +156,7 @@ std::vector<Field> make_fields() {
       {.name = "dry_run",
        .group = "output",
        .value = "BOOL",
-       .help = "Set all up, train one ticket, write no checkpoint",
+       .help = "Train one ticket per worker, evaluate, save and stop",
        .member = &C::dry_run},
       {.name = "quiet",
        .group = "output",

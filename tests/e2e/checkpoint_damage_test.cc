@@ -49,6 +49,7 @@ TEST_F(CheckpointDamage, OfTheNewestFallsBackToTheOneBefore) {
   Bytes flipped = whole_;
   flipped[whole_.size() / 2] ^= 1;
   write_file(newest_, flipped);
+  std::filesystem::remove(run() / "checkpoints" / "best.safetensors");
   const Finished resumed = run_passel({"resume", run(), "--epochs", "3"});
   ASSERT_EQ(resumed.code, 0) << resumed.text;
   EXPECT_NE(resumed.text.find("checkpoint-000000020"), std::string::npos)

@@ -107,8 +107,9 @@ TEST_F(Death, OfEveryReplacementEndsTheRunWithItsReason) {
 }
 
 TEST_F(Death, OfADivergingRunIsNamedAndKeepsItsCheckpoints) {
-  const Finished finished = run_passel(
-      train({"--optimizer", "sgd", "--lr", "1e8", "--clip-norm", "0", "--epochs", "50"}));
+    const Finished finished = run_passel(
+      {"train", "--dataset", "adding", "--adding-steps", "8", "--hidden-size", "16", "--out", run(),
+       "--optimizer", "sgd", "--lr", "1000", "--clip-norm", "0"});
   EXPECT_EQ(finished.code, 1) << finished.text;
   EXPECT_NE(finished.text.find("--lr"), std::string::npos) << finished.text;
 }
@@ -116,8 +117,9 @@ TEST_F(Death, OfADivergingRunIsNamedAndKeepsItsCheckpoints) {
 TEST_F(Death, OfASaveIsReportedAndTheNextSaveIsTried) {
   PasselProgram program(long_train({"--checkpoint-interval", "10"}), text_file());
   ASSERT_TRUE(trained(20)) << program.text();
-  // A limit on file sizes stands for a full disk: writes fail, nothing else does.
-  const rlimit none{1, RLIM_INFINITY}, all{RLIM_INFINITY, RLIM_INFINITY};
+  // A limit on file sizes stands for a full disk: a checkpoint is larger, what
+  // the program says is not.
+  const rlimit none{4096, RLIM_INFINITY}, all{RLIM_INFINITY, RLIM_INFINITY};
   ASSERT_EQ(prlimit(program.pid(), RLIMIT_FSIZE, &none, nullptr), 0);
   ASSERT_TRUE(eventually([&] { return program.text().find("was not saved") != std::string::npos; }))
       << program.text();
@@ -132,7 +134,7 @@ TEST_F(Death, OfASaveIsReportedAndTheNextSaveIsTried) {
 TEST_F(Death, OfTheLastSaveMakesTheRunFail) {
   PasselProgram program(long_train(), text_file());
   ASSERT_TRUE(trained(20)) << program.text();
-  const rlimit none{1, RLIM_INFINITY};
+  const rlimit none{4096, RLIM_INFINITY};
   ASSERT_EQ(prlimit(program.pid(), RLIMIT_FSIZE, &none, nullptr), 0);
   program.signal(SIGINT);
   const Finished finished = program.wait();
