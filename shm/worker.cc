@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "passel/shm/crash_record.h"
@@ -60,23 +61,26 @@ void run_entry(const WorkerArguments& arguments, WorkerContext& context) {
   const std::string title = arguments.entry.substr(0, 10) + "-" + std::to_string(arguments.slot);
   ::prctl(PR_SET_NAME, title.c_str());
 
+  // Outside the block and never destroyed: the record of what went wrong lies in the arena, and
+  // threads that the entry left running may still use it.
+  std::optional<WorkerContext> context;
   CrashRecord* record = nullptr;
   try {
-    WorkerContext context{arguments.slot, arguments.incarnation, Arena::attach(kArenaFd)};
-    const auto records = context.arena.get_array<CrashRecord>(Supervisor::kCrashRecords);
+    context.emplace(arguments.slot, arguments.incarnation, Arena::attach(kArenaFd));
+    const auto records = context->arena.get_array<CrashRecord>(Supervisor::kCrashRecords);
     if (arguments.slot >= records.size()) {
       throw Error("start worker in slot " + std::to_string(arguments.slot), 0,
                   "The arena has " + std::to_string(records.size()) + " slots");
     }
     record = &records[arguments.slot];
     install_crash_handlers(record);
-    run_entry(arguments, context);
+    run_entry(arguments, *context);
+    std::exit(0);
   } catch (const std::exception& error) {
     fail(record, error.what(), record != nullptr ? kExitThrew : kExitNotSetUp);
   } catch (...) {
     fail(record, "an exception that is no std::exception", kExitThrew);
   }
-  std::exit(0);
 }
 
 void prepare_parent() {

@@ -1,6 +1,7 @@
 #include "passel/shm/arena.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -8,15 +9,13 @@
 #include <array>
 #include <cstring>
 
-#include <gmock/gmock.h>
-
 #include "support.h"
 
 namespace passel::shm {
 namespace {
 
-using ::testing::HasSubstr;
 using test::error_of;
+using ::testing::HasSubstr;
 
 constexpr std::size_t kMiB = 1024 * 1024;
 
@@ -25,7 +24,9 @@ struct Counters {
 };
 
 /// Attaches to a second mapping of the same file, as another process would.
-Arena attach_again(const Arena& arena) { return Arena::attach(::fcntl(arena.fd(), F_DUPFD_CLOEXEC, 0)); }
+Arena attach_again(const Arena& arena) {
+  return Arena::attach(::fcntl(arena.fd(), F_DUPFD_CLOEXEC, 0));
+}
 
 std::string refusal(const Arena& arena) {
   return error_of([&] { attach_again(arena); });
@@ -34,10 +35,12 @@ std::string refusal(const Arena& arena) {
 TEST(Arena, GivesZeroedAlignedRangesThatDoNotOverlap) {
   Arena arena = Arena::create("test", kMiB);
   std::vector<Block> blocks;
-  for (const std::size_t align : {std::size_t{1}, std::size_t{128}, std::size_t{512}, std::size_t{4096}}) {
+  for (const std::size_t align :
+       {std::size_t{1}, std::size_t{128}, std::size_t{512}, std::size_t{4096}}) {
     const Block block = arena.add("block" + std::to_string(align), 1000, align);
     EXPECT_EQ(block.offset % std::max(align, Arena::kBlockAlign), 0U);
-    EXPECT_TRUE(std::ranges::all_of(arena.bytes(block), [](std::byte b) { return b == std::byte{0}; }));
+    EXPECT_TRUE(
+        std::ranges::all_of(arena.bytes(block), [](std::byte b) { return b == std::byte{0}; }));
     for (const Block& other : blocks) EXPECT_GE(block.offset, other.offset + other.bytes);
     std::ranges::fill(arena.bytes(block), std::byte{0xff});
     blocks.push_back(block);

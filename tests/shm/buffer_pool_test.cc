@@ -1,10 +1,10 @@
 #include "passel/shm/buffer_pool.h"
 
+#include <gtest/gtest.h>
+
 #include <map>
 #include <random>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 namespace passel::shm {
 namespace {

@@ -1,11 +1,10 @@
 #include "passel/shm/memory_limit.h"
 
+#include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <fstream>
 #include <string>
-
-#include <gtest/gtest.h>
 
 namespace passel::shm {
 namespace {
@@ -32,7 +31,9 @@ class MemoryLimit : public ::testing::Test {
   fs::path root_;
 };
 
-TEST_F(MemoryLimit, IsMemAvailableWithoutCgroups) { EXPECT_EQ(available(), 5000U * 1024); }
+TEST_F(MemoryLimit, IsMemAvailableWithoutCgroups) {
+  EXPECT_EQ(available(), 5000U * 1024);
+}
 
 TEST_F(MemoryLimit, IsTheTightestLevelOfVersion2) {
   write("proc/self/cgroup", "0::/a/b\n");
@@ -64,7 +65,9 @@ TEST_F(MemoryLimit, ReadsVersion1WhereItHasTheMemoryController) {
   EXPECT_EQ(available(), 120000U);
 }
 
-TEST_F(MemoryLimit, AnswersOnThisMachine) { EXPECT_GT(available_memory(), 0U); }
+TEST_F(MemoryLimit, AnswersOnThisMachine) {
+  EXPECT_GT(available_memory(), 0U);
+}
 
 }  // namespace
 }  // namespace passel::shm

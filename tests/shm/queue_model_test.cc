@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <random>
@@ -41,9 +42,9 @@ struct Model {
   }
 };
 
-class Run {
+class Walk {
  public:
-  explicit Run(std::uint32_t seed) : random_(seed) {
+  explicit Walk(std::uint32_t seed) : random_(seed) {
     for (std::uint32_t i = 0; i < kProducers; ++i) producers_.push_back(queue_.producer(i));
   }
 
@@ -86,8 +87,8 @@ class Run {
  private:
   void put(std::uint32_t index) {
     const bool blocking = random_() % 2 != 0;
-    const QueueStatus status = blocking ? producers_[index].put(next_, Clock::now())
-                                        : producers_[index].try_put(next_);
+    const QueueStatus status =
+        blocking ? producers_[index].put(next_, Clock::now()) : producers_[index].try_put(next_);
     QueueStatus expected = model_.put(index, next_++);
     if (blocking && expected == QueueStatus::kFull) expected = QueueStatus::kTimeout;
     ASSERT_EQ(status, expected);
@@ -119,8 +120,8 @@ class Run {
 TEST(SimpleQueueModel, DoesAsItsModelInAnyOrderOfCalls) {
   for (const std::uint32_t seed : {21U, 22U, 23U, 24U, 25U, 26U, 27U, 28U}) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Run run(seed);
-    for (int i = 0; i < 20'000 && !::testing::Test::HasFatalFailure(); ++i) run.step();
+    Walk walk(seed);
+    for (int i = 0; i < 20'000 && !::testing::Test::HasFatalFailure(); ++i) walk.step();
   }
 }
 

@@ -1,11 +1,11 @@
 #include "passel/shm/queue.h"
 
+#include <gmock/gmock.h>
+
 #include <atomic>
 #include <random>
 #include <thread>
 #include <vector>
-
-#include <gmock/gmock.h>
 
 #include "passel/shm/buffer_pool.h"
 #include "support.h"
@@ -13,10 +13,10 @@
 namespace passel::shm {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using std::chrono::milliseconds;
 using test::error_of;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using Queue = SimpleQueue<std::uint64_t>;
 
 class SimpleQueueTest : public ::testing::Test {
@@ -51,7 +51,8 @@ TEST_F(SimpleQueueTest, TakesTurnsBetweenProducers) {
   }
   auto consumer = queue.consumer();
   std::vector<std::uint64_t> order;
-  for (std::uint64_t value = 0; consumer.try_get(value) == QueueStatus::kOk;) order.push_back(value);
+  for (std::uint64_t value = 0; consumer.try_get(value) == QueueStatus::kOk;)
+    order.push_back(value);
   EXPECT_THAT(order, ElementsAre(0, 10, 20, 1, 11, 21));
 }
 
@@ -135,8 +136,8 @@ TEST_F(SimpleQueueTest, LetsItsConsumerWaitForOtherNewsToo) {
     news.store(true);
     queue.doorbell().ring();
   });
-  EXPECT_TRUE(consumer.doorbell().wait([&] { return !consumer.empty() || news.load(); },
-                                       test::patience()));
+  EXPECT_TRUE(
+      consumer.doorbell().wait([&] { return !consumer.empty() || news.load(); }, test::patience()));
   messenger.join();
   EXPECT_TRUE(news.load());
 }

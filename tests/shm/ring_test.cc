@@ -1,9 +1,9 @@
 #include "passel/shm/ring.h"
 
+#include <gtest/gtest.h>
+
 #include <array>
 #include <thread>
-
-#include <gtest/gtest.h>
 
 namespace passel::shm {
 namespace {

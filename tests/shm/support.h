@@ -19,7 +19,9 @@
 namespace passel::shm::test {
 
 /// For waits that succeed in a correct program: long enough for a loaded machine.
-inline Deadline patience() { return after(std::chrono::seconds(60)); }
+inline Deadline patience() {
+  return after(std::chrono::seconds(60));
+}
 
 /// The message of the Error that `action` throws; fails the test when it throws none.
 template <class Action>

@@ -94,10 +94,12 @@ class SimpleQueue<T>::Producer {
   }
 
   /// Waits for room: kOk, kTimeout or kClosed.
-  QueueStatus put(const T& value, Deadline deadline = kNoDeadline) noexcept {
+  /// @param spins looks before the first sleep
+  QueueStatus put(const T& value, Deadline deadline = kNoDeadline,
+                  int spins = Doorbell::kSpins) noexcept {
     QueueStatus status = QueueStatus::kFull;
     layout_.producer_bell(index_).wait(
-        [&] { return (status = try_put(value)) != QueueStatus::kFull; }, deadline);
+        [&] { return (status = try_put(value)) != QueueStatus::kFull; }, deadline, spins);
     return status == QueueStatus::kFull ? QueueStatus::kTimeout : status;
   }
 
@@ -135,10 +137,12 @@ class SimpleQueue<T>::Consumer {
   }
 
   /// Waits for an entry: kOk, kTimeout or kClosed.
-  QueueStatus get(T& value, Deadline deadline = kNoDeadline) noexcept {
+  /// @param spins looks before the first sleep
+  QueueStatus get(T& value, Deadline deadline = kNoDeadline,
+                  int spins = Doorbell::kSpins) noexcept {
     QueueStatus status = QueueStatus::kEmpty;
     layout_.consumer_bell().wait([&] { return (status = try_get(value)) != QueueStatus::kEmpty; },
-                                 deadline);
+                                 deadline, spins);
     return status == QueueStatus::kEmpty ? QueueStatus::kTimeout : status;
   }
 
