@@ -74,8 +74,10 @@ void copy_rows(const Guarded<T>& from, std::int64_t from_batch, std::int64_t fir
 TEST(LltmBits, OfARowDoNotDependOnTheOtherRows) {
   LltmCase<float> whole(kShape, 8);
   whole.run();
-  for (const auto& [first, count] :
-       {std::pair<std::int64_t, std::int64_t>{0, 8}, {8, 10}, {18, 1}, {3, 5}}) {
+  constexpr std::int64_t kParts[][2] = {{0, 8}, {8, 10}, {18, 1}, {3, 5}};  // first, count
+  for (const auto& rows : kParts) {
+    const std::int64_t first = rows[0];
+    const std::int64_t count = rows[1];
     LltmShape shape = kShape;
     shape.batch = count;
     LltmCase<float> part(shape, 8);

@@ -51,7 +51,8 @@ void expect_closed_form(LltmCase<T>& c, double tolerance) {
   const std::size_t block = c.h0.size();
   for (std::size_t i = 0; i < c.hidden.size(); ++i) {
     const std::size_t unit = i % state;
-    const double t = 1 + static_cast<double>(i / block);
+    const std::size_t steps_before = i / block;
+    const double t = 1 + static_cast<double>(steps_before);
     const double growth =
         sigmoid_of(double{c.bias[unit]}) * elu_of(double{c.bias[2 * state + unit]});
     const double cell = c.c0[i % block] + t * growth;

@@ -75,7 +75,7 @@ struct Training {
   }
 
   std::vector<float> step(const UpdateOptions& options, const UpdateStep& step) {
-    const auto gradient = draw(parameters.size());
+    auto gradient = draw(parameters.size());
     std::vector<float*> pointers;
     for (auto& block : state) pointers.push_back(block.data());
     apply_update(options, step, parameters.data(), gradient.data(), pointers, parameters.size());

@@ -75,8 +75,8 @@ void lltm_forward(const LltmShape& shape, const LltmForward<float>& arrays) noex
 void lltm_forward(const LltmShape& shape, const LltmForward<double>& arrays) noexcept;
 
 /// Gradients of a loss whose derivatives by the outputs are given. Same promises
-/// as lltm_forward(); with more than one step or row the sums of grad_weight and
-/// grad_bias run over the rows in order, so splitting the batch changes those two.
+/// as lltm_forward(), but grad_weight and grad_bias are sums over all steps and
+/// rows, so adding up those of a split run can differ in the last bits.
 void lltm_backward(const LltmShape& shape, const LltmBackward<float>& arrays) noexcept;
 void lltm_backward(const LltmShape& shape, const LltmBackward<double>& arrays) noexcept;
 
