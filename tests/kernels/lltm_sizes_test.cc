@@ -1,4 +1,6 @@
 // Every size that has an edge, against the oracle: results, guards, poison.
+#include <sstream>
+
 #include "lltm_case.h"
 
 namespace passel::kernels::test {
@@ -7,8 +9,9 @@ namespace {
 constexpr std::int64_t kSizes[] = {0, 1, 7, 8, 9, 15, 16, 17, 31, 33};
 
 std::string text(const LltmShape& s) {
-  return "T " + std::to_string(s.steps) + " B " + std::to_string(s.batch) + " I " +
-         std::to_string(s.input) + " S " + std::to_string(s.state);
+  std::ostringstream out;
+  out << "T " << s.steps << " B " << s.batch << " I " << s.input << " S " << s.state;
+  return out.str();
 }
 
 template <typename T>
@@ -52,8 +55,9 @@ TEST_P(LltmSizes, DoubleAgreesWithTheReference) {
   sweep<double>(1e-12);
 }
 
-INSTANTIATE_TEST_SUITE_P(State, LltmSizes, testing::ValuesIn(kSizes),
-                         [](const auto& info) { return "S" + std::to_string(info.param); });
+INSTANTIATE_TEST_SUITE_P(State, LltmSizes, testing::ValuesIn(kSizes), [](const auto& info) {
+  return std::string("S").append(std::to_string(info.param));
+});
 
 TEST(Lltm, AgreesWithTheReferenceWhenSumsRunOverSeveralChunks) {
   expect_like_reference<float>({.steps = 40, .batch = 17, .input = 50, .state = 49}, 1e-5);
