@@ -33,7 +33,7 @@ namespace bi = boost::interprocess;
 constexpr std::uint64_t kMagic = 0x616e6572'416c5050;  // "PPlArena"
 constexpr std::uint32_t kLayoutVersion = 1;
 constexpr std::uint64_t kDirectoryOffset = 4096;
-constexpr std::uint64_t kDirectoryBytes = 252 * 1024;  // some 2000 names
+constexpr std::uint64_t kDirectoryBytes = std::uint64_t{252} * 1024;  // some 2000 names
 constexpr std::uint64_t kHeadBytes = kDirectoryOffset + kDirectoryBytes;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 

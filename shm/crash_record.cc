@@ -81,7 +81,7 @@ void handle_fatal(int number, siginfo_t* info, void*) {
 
 void use_signal_stack() {
   // A stack overflow leaves no room for a handler on the stack that overflowed.
-  static std::array<std::byte, 64 * 1024> memory;
+  static std::array<std::byte, 65536> memory;
   const stack_t stack{.ss_sp = memory.data(), .ss_flags = 0, .ss_size = memory.size()};
   ::sigaltstack(&stack, nullptr);
 }

@@ -99,6 +99,7 @@ std::vector<std::string> merged_environment(const std::vector<std::string>& addi
 template <class Strings>
 std::vector<char*> pointers(Strings& strings) {
   std::vector<char*> result;
+  result.reserve(strings.size() + 1);
   for (std::string& text : strings) result.push_back(text.data());
   result.push_back(nullptr);
   return result;

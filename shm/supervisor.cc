@@ -80,10 +80,18 @@ struct Supervisor::State {
     pid_t pid = 0;
     FileDescriptor pidfd;
   };
+  /// The parts of an Error. The exception itself stays on its thread: its reference count is in
+  /// the C++ runtime, where ThreadSanitizer cannot see that it orders anything.
+  struct Failure {
+    std::string operation;
+    int code;
+    std::string hint;
+  };
+  using Outcome = std::variant<std::uint32_t, Failure>;  ///< incarnation, or why there is none
   struct Command {
     std::uint32_t slot;
     SpawnOptions options;
-    std::promise<std::uint32_t> result;
+    std::promise<Outcome> result;
   };
 
   State(Arena& shared, Options given);
@@ -189,6 +197,8 @@ bool Supervisor::State::run_commands() {
     lock.unlock();
     try {
       command.result.set_value(start(command));
+    } catch (const Error& error) {
+      command.result.set_value(Failure{error.operation(), error.code(), error.hint()});
     } catch (...) {
       command.result.set_exception(std::current_exception());
     }
@@ -295,14 +305,19 @@ std::uint32_t Supervisor::spawn(std::uint32_t slot, const SpawnOptions& options)
                 "The supervisor has " + std::to_string(slots()) + " slots, counted from 0");
   }
   state_->arena.freeze();
-  std::future<std::uint32_t> incarnation;
+  std::future<State::Outcome> result;
   {
     const std::lock_guard lock(state_->mutex);
-    auto& command = state_->commands.emplace_back(slot, options, std::promise<std::uint32_t>());
-    incarnation = command.result.get_future();
+    State::Command command{slot, options, {}};
+    result = command.result.get_future();
+    state_->commands.push_back(std::move(command));
   }
   state_->wake_thread();
-  return incarnation.get();
+  const State::Outcome outcome = result.get();
+  if (const auto* failure = std::get_if<State::Failure>(&outcome)) {
+    throw Error(failure->operation, failure->code, failure->hint);
+  }
+  return std::get<std::uint32_t>(outcome);
 }
 
 bool Supervisor::kill(std::uint32_t slot, int signo) {

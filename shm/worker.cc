@@ -66,7 +66,7 @@ void run_entry(const WorkerArguments& arguments, WorkerContext& context) {
   std::optional<WorkerContext> context;
   CrashRecord* record = nullptr;
   try {
-    context.emplace(arguments.slot, arguments.incarnation, Arena::attach(kArenaFd));
+    context = WorkerContext{arguments.slot, arguments.incarnation, Arena::attach(kArenaFd)};
     const auto records = context->arena.get_array<CrashRecord>(Supervisor::kCrashRecords);
     if (arguments.slot >= records.size()) {
       throw Error("start worker in slot " + std::to_string(arguments.slot), 0,

@@ -91,7 +91,7 @@ TEST(Ring, WorksAcrossTheWrapOf64Bits) {
 TEST(Ring, TearsNothingBetweenTwoThreads) {
   using Wide = std::array<std::uint64_t, 16>;
   Memory<8, Wide> memory;
-  constexpr std::uint64_t kCount = 100'000;
+  constexpr std::uint64_t kCount = 20'000;
   std::thread peer([&] {
     auto producer = memory.producer();
     Wide value;
