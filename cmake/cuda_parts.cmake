@@ -1,4 +1,5 @@
 # Says once whether the CUDA parts are built: with a toolkit yes, without one no.
+set(PASSEL_HAS_CUDA OFF)
 if(NOT PASSEL_CUDA STREQUAL "OFF")
   include(CheckLanguage)
   check_language(CUDA)
@@ -8,6 +9,7 @@ if(CMAKE_CUDA_COMPILER)
   find_package(CUDAToolkit REQUIRED)
   message(STATUS "CUDA parts: built with toolkit ${CUDAToolkit_VERSION}")
   add_subdirectory(kernels/cuda)
+  set(PASSEL_HAS_CUDA ON)
 elseif(PASSEL_CUDA STREQUAL "ON")
   message(FATAL_ERROR "PASSEL_CUDA is ON, but no CUDA compiler was found. Put nvcc on PATH.")
 else()

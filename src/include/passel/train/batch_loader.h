@@ -15,8 +15,8 @@ namespace passel::train {
 /// coordinating thread; the data set must be loaded and outlive it.
 class BatchLoader {
  public:
-  BatchLoader(const Dataset& dataset, BatchPlan plan, const Config& config,
-              const shm::Arena& arena, std::span<std::byte> batches);
+  BatchLoader(const Dataset& dataset, BatchPlan plan, const Config& config, const shm::Arena& arena,
+              std::span<std::byte> batches);
 
   /// Writes batch(ticket) into the leased buffer and returns the grant for it.
   Grant fill(std::int64_t ticket, const shm::Lease& lease);

@@ -18,8 +18,8 @@ namespace passel::train {
 struct BorderResult {
   std::int64_t ticket = 0;
   std::int64_t epoch = 0;
-  std::optional<Score> score;            // empty: not evaluated
-  std::filesystem::path checkpoint;      // empty: the save failed
+  std::optional<Score> score;        // empty: not evaluated
+  std::filesystem::path checkpoint;  // empty: the save failed
   double save_seconds = 0;
   std::string error;  // why the save failed
   std::string param_hash;

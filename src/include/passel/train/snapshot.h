@@ -1,8 +1,6 @@
 #pragma once
 
 #include <cstdint>
-
-
 #include <string>
 #include <vector>
 
@@ -22,7 +20,7 @@ struct Snapshot {
   std::int64_t epoch = 0;
   std::int64_t version = 0;  // updates applied
   std::vector<shm::ParameterSpan> spans;
-  std::vector<float> parameters;                   // laid out by spans
+  std::vector<float> parameters;                    // laid out by spans
   std::vector<std::vector<float>> optimizer_state;  // each laid out by spans
 };
 
@@ -35,9 +33,8 @@ void restore_snapshot(const Snapshot& snapshot, const TrainingMemory& memory);
 /// A checkpoint's tensors: parameters under their own names, optimiser state as
 /// "optimizer/STATE/NAME". The views point into the snapshot.
 std::vector<TensorView> checkpoint_tensors(const Snapshot& snapshot, const Config& config);
-Metadata checkpoint_metadata(const Snapshot& snapshot,
-                                                       const Config& config,
-                                                       const SampleShape& shape);
+Metadata checkpoint_metadata(const Snapshot& snapshot, const Config& config,
+                             const SampleShape& shape);
 
 /// What a checkpoint says of the run it belongs to.
 struct CheckpointHeader {

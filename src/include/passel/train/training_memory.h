@@ -55,9 +55,9 @@ struct TrainingMemory {
   shm::SharedParameters parameters;
   std::vector<std::span<float>> optimizer_state;  // each laid out as the parameters
   RunCounters* counters;
-  shm::SimpleQueue<Done> done;                   // one producer per worker slot
+  shm::SimpleQueue<Done> done;                  // one producer per worker slot
   std::vector<shm::SimpleQueue<Grant>> grants;  // one per worker slot
-  std::span<std::byte> batches;                  // batch_count(config) x batch_bytes(...)
+  std::span<std::byte> batches;                 // batch_count(config) x batch_bytes(...)
 
   /// Bytes that create() will ask of an arena, with some room to spare.
   static std::size_t capacity(const Config& config, const Model& model);
