@@ -93,7 +93,7 @@ struct Line {
     app.allow_extras();
     add_train();
     eval =
-        add_command("eval", "Evaluate a run's best checkpoint, or the given one, on the test set",
+        add_command("eval", "Evaluate a run's newest checkpoint, or the given one, on the test set",
                     kRunOrCheckpoint, "passel eval runs/first");
     eval->add_option("--data", data, "Folder of the data set's files, if it has moved")
         ->type_name("DIR")

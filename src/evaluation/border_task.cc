@@ -55,6 +55,7 @@ BorderResult BorderTask::run(const Snapshot& snapshot, bool evaluate) {
     }
     result.checkpoint = store_.save(info, checkpoint_tensors(snapshot, config_),
                                     checkpoint_metadata(snapshot, config_, dataset_.shape()));
+    result.best = store_.best_ticket() == snapshot.ticket;
   } catch (const std::exception& error) {
     result.error = error.what();
   }

@@ -39,6 +39,7 @@ Coordinator::Coordinator(const Parts& parts, BatchPlan plan, std::int64_t first_
       tickets_(first_ticket, total_tickets, static_cast<std::uint32_t>(parts.config.workers)),
       buffers_(batch_count(parts.config)),
       done_(parts.memory.done.consumer()),
+      evaluated_epochs_(first_ticket / loader_.plan().tickets_per_epoch()),
       border_task_(parts.dataset, parts.config, store_, [this] { done_.doorbell().ring(); }),
       crew_(parts.config, parts.folder, parts.arena, parts.metrics, parts.progress,
             [this] { done_.doorbell().ring(); }) {
@@ -167,7 +168,12 @@ void Coordinator::watch_workers() {
 // keeps one, the others do not wait for it: the border moves to where they are
 // once it has come back, or has been replaced.
 void Coordinator::settle_border() {
-  if (tickets_.quiescent()) return on_border();
+  if (tickets_.quiescent()) {
+    if (at_end()) reporter_.stop();
+    // One snapshot at a time: the one before must have been evaluated and saved.
+    if (!border_task_.busy()) on_border();
+    return;
+  }
   const auto patience =
       from_seconds(std::max(1.0, kBorderPatience * reporter_.seconds_per_ticket()));
   bool stalled = false;
@@ -185,17 +191,15 @@ void Coordinator::settle_border() {
 
 void Coordinator::on_border() {
   const std::int64_t ticket = tickets_.done();
-  const bool last = ticket == tickets_.total();
-  finished_ = last || stop_signal_ != 0;
-  if (finished_) reporter_.stop();
-  if (border_task_.busy()) take_border_result();
+  finished_ = at_end();
   // Stopped right after a border, or resumed at the end: it is saved already.
   const bool saved = last_border_ && last_border_->ticket == ticket && last_border_->error.empty();
   if (!saved) {
     const auto epoch = ticket / loader_.plan().tickets_per_epoch();
-    const bool epoch_ends = ticket % loader_.plan().tickets_per_epoch() == 0;
-    border_task_.start(take_snapshot(parts_.memory, ticket, epoch),
-                       last || (epoch_ends && stop_signal_ == 0));
+    const bool evaluate =
+        ticket == tickets_.total() || (epoch > evaluated_epochs_ && stop_signal_ == 0);
+    if (evaluate) evaluated_epochs_ = epoch;
+    border_task_.start(take_snapshot(parts_.memory, ticket, epoch), evaluate);
   }
   if (!finished_) tickets_.set_border(border_after(ticket));
 }
@@ -218,7 +222,11 @@ void Coordinator::dismiss_workers() {
 
 Outcome Coordinator::finish() {
   dismiss_workers();
-  if (border_task_.busy()) take_border_result();
+  while (border_task_.busy()) {
+    wait_for_news();
+    take_results();
+    take_events();
+  }
   Outcome outcome{.summary = reporter_.summary(),
                   .stop_signal = stop_signal_,
                   .save_error = last_border_ ? last_border_->error : ""};

@@ -103,7 +103,8 @@ void Reporter::border(const BorderResult& result) {
   metrics_.checkpoint({.ticket = result.ticket,
                        .epoch = result.epoch,
                        .file = result.checkpoint,
-                       .seconds = result.save_seconds});
+                       .seconds = result.save_seconds,
+                       .best = result.best});
 }
 
 void Reporter::failed_writes() {

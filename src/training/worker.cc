@@ -1,6 +1,5 @@
 #include "passel/train/worker.h"
 
-#include <ATen/Parallel.h>
 #include <malloc.h>
 #include <spdlog/spdlog.h>
 
@@ -101,7 +100,6 @@ class Worker {
 
 void run_worker(shm::WorkerContext& context) {
   keep_freed_memory();
-  at::set_num_threads(1);
   spdlog::info("worker {} incarnation {} starts", context.slot, context.incarnation);
   Worker(context).run();
   spdlog::info("worker {} incarnation {} is done", context.slot, context.incarnation);

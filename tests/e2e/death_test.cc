@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 
 #include "small_run.h"
+#include "support/stress.h"
 
 namespace passel::testing {
 namespace {
@@ -29,21 +30,25 @@ TEST_F(Death, OfAWorkerCostsOnlyWhatItHeld) {
 }
 
 TEST_F(Death, OfManyWorkersLosesNoTicket) {
-  PasselProgram program(long_train({"--max-tickets", "20000", "--workers", "3"}), text_file());
+  const int wanted_kills = stress_size(12, 150);
+  const int tickets = 500 * wanted_kills + 10000;
+  PasselProgram program(long_train({"--max-tickets", std::to_string(tickets), "--workers", "3",
+                                    "--max-respawns", "100000"}),
+                        text_file());
   int kills = 0;
-  while (kills < 12) {
+  while (kills < wanted_kills) {
     ASSERT_TRUE(trained(20 + 100 * kills)) << program.text();
     const auto workers = program.workers();
     if (workers.empty()) continue;
     kill(workers[static_cast<std::size_t>(kills) % workers.size()], SIGKILL);
     ++kills;
   }
-  const Finished finished = program.wait(std::chrono::seconds(100));
+  const Finished finished = program.wait(std::chrono::seconds(stress_size(100, 500)));
   ASSERT_EQ(finished.code, 0) << finished.text;
-  EXPECT_EQ(summary().at("tickets"), 20000);
-  EXPECT_EQ(summary().at("samples"), 20000 * 20);
+  EXPECT_EQ(summary().at("tickets"), tickets);
+  EXPECT_EQ(summary().at("samples"), tickets * 20);
   EXPECT_GE(summary().at("respawns"), 1);
-  EXPECT_LE(summary().at("respawns"), 12);
+  EXPECT_LE(summary().at("respawns"), wanted_kills);
 }
 
 TEST_F(Death, OfTheParentLeavesNothingBehindAndItsCheckpointResumes) {
@@ -107,9 +112,9 @@ TEST_F(Death, OfEveryReplacementEndsTheRunWithItsReason) {
 }
 
 TEST_F(Death, OfADivergingRunIsNamedAndKeepsItsCheckpoints) {
-    const Finished finished = run_passel(
-      {"train", "--dataset", "adding", "--adding-steps", "8", "--hidden-size", "16", "--out", run(),
-       "--optimizer", "sgd", "--lr", "1000", "--clip-norm", "0"});
+  const Finished finished =
+      run_passel({"train", "--dataset", "adding", "--adding-steps", "8", "--hidden-size", "16",
+                  "--out", run(), "--optimizer", "sgd", "--lr", "1000", "--clip-norm", "0"});
   EXPECT_EQ(finished.code, 1) << finished.text;
   EXPECT_NE(finished.text.find("--lr"), std::string::npos) << finished.text;
 }

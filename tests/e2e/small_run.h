@@ -29,7 +29,7 @@ class SmallRun : public ::testing::Test {
 
   /// A run that goes on until a test has done what it wants with it.
   std::vector<std::string> long_train(const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> arguments = train({"--epochs", "2000", "--log-interval", "5"});
+    std::vector<std::string> arguments = train({"--epochs", "20000", "--log-interval", "5"});
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }

@@ -11,6 +11,7 @@
 #include "passel/shm/queue.h"
 #include "passel/shm/worker.h"
 #include "support.h"
+#include "support/stress.h"
 
 namespace passel::shm {
 namespace {
@@ -18,8 +19,8 @@ namespace {
 constexpr std::uint32_t kWorkers = 4;
 constexpr std::uint32_t kBuffers = 64;
 constexpr std::uint32_t kInFlight = 4;  // grants per worker
-constexpr std::uint64_t kKills = 150;
-constexpr std::uint64_t kDeliveries = 100'000;
+const std::uint64_t kKills = testing::stress_size(150, 3000);
+const std::uint64_t kDeliveries = testing::stress_size(100'000, 2'000'000);
 
 using Queue = SimpleQueue<Lease>;
 using Buffer = std::array<std::uint64_t, 512>;

@@ -20,6 +20,7 @@ struct BorderResult {
   std::int64_t epoch = 0;
   std::optional<Score> score;        // empty: not evaluated
   std::filesystem::path checkpoint;  // empty: the save failed
+  bool best = false;                 // has the best score of the run so far
   double save_seconds = 0;
   std::string error;  // why the save failed
   std::string param_hash;

@@ -57,6 +57,10 @@ class CheckpointStore {
   /// format; gives nullopt where there are none.
   std::optional<CheckpointInfo> latest() const;
 
+  /// The ticket of the best checkpoint that this store has seen; empty before the first save.
+  std::optional<std::int64_t> best_ticket() const {
+    return best_ ? std::optional(best_->ticket) : std::nullopt;
+  }
   /// The best checkpoint, or nullopt where there is none or it is damaged (reported).
   std::optional<CheckpointInfo> best() const;
 

@@ -77,6 +77,7 @@ class Coordinator {
   void dismiss_workers();
   Outcome finish();
 
+  bool at_end() const { return tickets_.done() == tickets_.total() || stop_signal_ != 0; }
   bool holds_work(std::uint32_t slot) const { return !tickets_.held(slot).empty(); }
   Reporter::State state() const;
 
@@ -93,6 +94,7 @@ class Coordinator {
   int stop_signal_ = 0;
   bool border_postponed_ = false;  // a stalled worker holds the border up
   bool finished_ = false;
+  std::int64_t evaluated_epochs_;
   std::optional<BorderResult> last_border_;
   BorderTask border_task_;
   Crew crew_;  // last: it ends first, and its supervisor rings done_'s doorbell
