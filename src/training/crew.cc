@@ -1,7 +1,6 @@
 #include "passel/train/crew.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <csignal>
@@ -17,15 +16,11 @@ constexpr int kFailuresToGiveUp = 3;
 // shorter than that, a start is given at least this long.
 constexpr std::chrono::seconds kStartLimit{30};
 
-// Each worker computes with its share of the allowed cores. It must be set
-// before exec: libtorch and its BLAS read it once, when they are loaded.
-std::vector<std::string> thread_budget(std::int64_t workers) {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  const int cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
-  const auto budget = std::max<std::int64_t>(1, cores / workers);
-  return {fmt::format("OMP_NUM_THREADS={}", budget), fmt::format("MKL_NUM_THREADS={}", budget)};
-}
+// One compute thread a worker: the kernels have no use for more, and a team of
+// OpenMP threads that spin for the small products of the head slows a run down
+// to a third as soon as anything else wants the cores. Set before exec, since
+// libtorch and its BLAS read it once, when they are loaded.
+const std::vector<std::string> kOneThread = {"OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1"};
 
 }  // namespace
 
@@ -38,7 +33,7 @@ Crew::Crew(const Config& config, const RunFolder& folder, shm::Arena& arena, Met
       slots_(static_cast<std::size_t>(config.workers)),
       supervisor_(arena, {.slots = static_cast<std::uint32_t>(config.workers),
                           .entry = kWorkerEntry,
-                          .environment = thread_budget(config.workers),
+                          .environment = kOneThread,
                           .on_event = std::move(on_event)}) {}
 
 void Crew::spawn_all() {
