@@ -10,7 +10,7 @@ LLTMImpl::LLTMImpl(std::int64_t input_size, std::int64_t state_size)
     : input_size_(input_size), state_size_(state_size) {
   TORCH_CHECK(input_size > 0 && state_size > 0, "LLTM expected positive sizes, got input_size ",
               input_size, " and state_size ", state_size);
-  reset();
+  LLTMImpl::reset();
 }
 
 void LLTMImpl::reset() {

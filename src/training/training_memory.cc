@@ -57,7 +57,7 @@ std::size_t TrainingMemory::capacity(const Config& config, const Model& model) {
   const auto blocks = 1 + kernels::state_names(update_options(config)).size();
   const std::size_t flat = shm::flat_size(spans) * sizeof(float) * blocks;
   const std::size_t batches = batch_count(config) * batch_bytes(config, model.shape());
-  const std::size_t per_worker = 64 * 1024;  // rings, crash record
+  const std::size_t per_worker = 64UL * 1024;  // rings, crash record
   return flat + batches + static_cast<std::size_t>(config.workers) * per_worker + (4UL << 20);
 }
 
@@ -83,8 +83,7 @@ TrainingMemory TrainingMemory::create(shm::Arena& arena, const Config& config, c
   }
   const auto batches = arena.bytes(
       arena.add("batches", batch_count(config) * batch_bytes(config, model.shape()), kPage));
-  return {std::move(parameters), std::move(state),  counters,
-          std::move(done),       std::move(grants), batches};
+  return {std::move(parameters), std::move(state), counters, done, std::move(grants), batches};
 }
 
 TrainingMemory TrainingMemory::open(const shm::Arena& arena, const Config& config,
