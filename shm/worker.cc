@@ -86,7 +86,12 @@ void run_entry(const WorkerArguments& arguments, WorkerContext& context) {
 void prepare_parent() {
   sigset_t stops;
   ::sigemptyset(&stops);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&stops, number);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    // nohup starts us with SIGHUP ignored; blocked, it would be read all the same.
+    struct sigaction inherited {};
+    ::sigaction(number, nullptr, &inherited);
+    if (number != SIGHUP || inherited.sa_handler != SIG_IGN) ::sigaddset(&stops, number);
+  }
   ::pthread_sigmask(SIG_BLOCK, &stops, nullptr);
 
   struct sigaction child {};

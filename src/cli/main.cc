@@ -1,5 +1,7 @@
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <torch/headeronly/version.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <exception>
@@ -35,9 +37,20 @@ int dispatch(const Command& command, const std::vector<std::string>& argv) {
   return kUsage;
 }
 
-int fail(int code, const char* what) {
-  fmt::print(stderr, "passel: {}\n", what);
+// What libtorch throws carries a stack trace behind its first sentence.
+int fail(int code, std::string_view what) {
+  fmt::print(stderr, "passel: {}\n", what.substr(0, what.find("\nException raised from")));
   return code;
+}
+
+// Started without stdin, stdout or stderr, the first files that are opened would
+// take their numbers, and get what is meant for a person.
+void open_standard_files() {
+  int fd = 0;
+  do {
+    fd = open("/dev/null", O_RDWR);
+  } while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd >= 0) close(fd);
 }
 
 int run(int argc, char** argv) {
@@ -59,9 +72,11 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
+
 }  // namespace passel::train
 
 int main(int argc, char** argv) {
+  passel::train::open_standard_files();
   // A closed pipe on stdout must not end a run.
   std::signal(SIGPIPE, SIG_IGN);
   // A file-size limit must be an error of the write that hits it, like a full disk.

@@ -55,6 +55,13 @@ std::int64_t resume_ticket(const SavedRun& saved, const Config& config, const Ba
         theirs.seed, theirs.batch_size, saved.file.path().string(), config.seed,
         config.batch_size));
   }
+  if (theirs.dataset != config.dataset || theirs.adding_steps != config.adding_steps) {
+    throw UsageError(fmt::format(
+        "expected --dataset {} --adding-steps {} as in {}, got {} and {}: its tickets are other "
+        "batches",
+        theirs.dataset, theirs.adding_steps, saved.file.path().string(), config.dataset,
+        config.adding_steps));
+  }
   if (saved.header.ticket > plan.tickets()) {
     throw UsageError(fmt::format("expected --epochs to cover ticket {} of {}, got only {} tickets",
                                  saved.header.ticket, saved.file.path().string(), plan.tickets()));

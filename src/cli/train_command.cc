@@ -1,5 +1,7 @@
 #include <ATen/Parallel.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <torch/headeronly/version.h>
 #include <unistd.h>
 
@@ -53,6 +55,32 @@ int conclude(const Outcome& outcome, Progress& progress, Manifest& manifest, Met
   const int code = outcome.stop_signal == 0 ? 0 : 128 + outcome.stop_signal;
   manifest.finish(code == 0 ? "done" : "stopped by a signal after saving", code);
   return code;
+}
+
+// One process at a time trains in a folder. The lock goes with the process,
+// however it ends.
+class FolderLock {
+ public:
+  explicit FolderLock(const RunFolder& folder)
+      : fd_(open(folder.root().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
+    if (fd_ >= 0) close(fd_);
+    throw UsageError("expected " + folder.root().string() +
+                     " to be free, but another process trains in it. Wait for its end");
+  }
+  ~FolderLock() { close(fd_); }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int fd_;
+};
+
+void check_tickets_left(std::int64_t first, std::int64_t total) {
+  if (first < total) return;
+  throw UsageError(fmt::format(
+      "expected tickets left to train, but all {} are done. Raise --epochs or --max-tickets",
+      total));
 }
 
 struct Start {
@@ -122,12 +150,15 @@ int run_train(const Command& command, const std::vector<std::string>& argv) {
     start.snapshot = read_snapshot(saved.file, saved.header, model, true);
     start.ticket = resume_ticket(saved, config, plan);
   }
+  check_tickets_left(start.ticket, ticket_count(config, plan));
   const RunFolder folder = RunFolder::create(config);
+  const FolderLock lock(folder);
   return train(config, folder, *dataset, plan, model, start, argv);
 }
 
 int run_resume(const Command& command, const std::vector<std::string>& argv) {
   const RunFolder folder = RunFolder::open(command.target);
+  const FolderLock lock(folder);
   const Config config = with_overrides(folder.read_config(), command.overrides);
   const SavedRun saved = open_saved(command.target);
   const auto dataset = open_dataset(dataset_options(config));
@@ -137,12 +168,7 @@ int run_resume(const Command& command, const std::vector<std::string>& argv) {
   Model model(dataset->shape(), config.hidden_size, config.seed);
   const Start start{.ticket = resume_ticket(saved, config, plan),
                     .snapshot = read_snapshot(saved.file, saved.header, model, true)};
-  if (start.ticket >= ticket_count(config, plan)) {
-    throw UsageError(
-        fmt::format("expected tickets left to train, but all {} are done. Raise "
-                    "--epochs or --max-tickets",
-                    ticket_count(config, plan)));
-  }
+  check_tickets_left(start.ticket, ticket_count(config, plan));
   folder.write_config(config);
   return train(config, folder, *dataset, plan, model, start, argv);
 }

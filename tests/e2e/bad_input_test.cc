@@ -85,6 +85,25 @@ TEST_F(BadInput, InTheRunFolderIsRefused) {
   EXPECT_EQ(run_passel(arguments).code, 2);
 }
 
+TEST_F(BadInput, OfAResumePastTheEndIsRefused) {
+  ASSERT_EQ(run_passel(train({"--max-tickets", "20", "--epochs", "2"})).code, 0);
+  for (const char* total : {"5", "20"}) {
+    const Finished finished =
+        run_passel(train({"--epochs", "2", "--max-tickets", total, "--resume", run()}, "more"));
+    EXPECT_EQ(finished.code, 2) << finished.text;
+    EXPECT_NE(finished.text.find("tickets left"), std::string::npos) << finished.text;
+    EXPECT_FALSE(std::filesystem::exists(run("more")));
+  }
+}
+
+TEST_F(BadInput, OfAFolderThatIsBeingTrainedInIsRefused) {
+  PasselProgram program(long_train({"--checkpoint-interval", "10"}), text_file());
+  ASSERT_TRUE(trained(20)) << program.text();
+  const Finished second = run_passel({"resume", run()});
+  EXPECT_EQ(second.code, 2) << second.text;
+  EXPECT_NE(second.text.find("another process"), std::string::npos) << second.text;
+}
+
 TEST_F(BadInput, InTargetsOfOtherCommandsIsRefused) {
   for (const char* command : {"eval", "inspect", "export", "resume"}) {
     const Finished missing = run_passel({command, run("none")});

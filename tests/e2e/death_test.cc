@@ -136,6 +136,18 @@ TEST_F(Death, OfASaveIsReportedAndTheNextSaveIsTried) {
   EXPECT_EQ(program.wait().code, 130);
 }
 
+TEST_F(Death, OfATerminalDoesNotEndARunUnderNohup) {
+  signal(SIGHUP, SIG_IGN);  // inherited, as from nohup
+  PasselProgram program(long_train(), text_file());
+  signal(SIGHUP, SIG_DFL);
+  ASSERT_TRUE(trained(20)) << program.text();
+  program.signal(SIGHUP);
+  const auto before = events(run(), "train").size();
+  EXPECT_TRUE(eventually([&] { return events(run(), "train").size() > before + 20; }));
+  program.signal(SIGINT);
+  EXPECT_EQ(program.wait().code, 130);
+}
+
 TEST_F(Death, OfTheLastSaveMakesTheRunFail) {
   PasselProgram program(long_train(), text_file());
   ASSERT_TRUE(trained(20)) << program.text();
