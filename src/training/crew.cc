@@ -17,9 +17,9 @@ constexpr int kFailuresToGiveUp = 3;
 constexpr std::chrono::seconds kStartLimit{30};
 
 // One compute thread a worker: the kernels have no use for more, and a team of
-// OpenMP threads that spin for the small products of the head slows a run down
-// to a third as soon as anything else wants the cores. Set before exec, since
-// libtorch and its BLAS read it once, when they are loaded.
+// OpenMP threads that spins for the small products of the head loses whole time
+// slices as soon as anything else wants the cores (docs/adr/0008). Set before
+// exec, since libtorch and its BLAS read it once, when they are loaded.
 const std::vector<std::string> kOneThread = {"OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1"};
 
 }  // namespace
