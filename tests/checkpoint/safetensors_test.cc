@@ -96,7 +96,7 @@ TEST_F(Safetensors, HaveTheLayoutOfTheFormat) {
   EXPECT_EQ(header["w"]["shape"], nlohmann::json({1, 2}));
   EXPECT_EQ(header["w"]["data_offsets"], nlohmann::json({0, 8}));
   EXPECT_EQ(header["__metadata__"]["who"], "me");
-  EXPECT_EQ(std::memcmp(file.data() + 8 + length, values.data(), 8), 0);
+  EXPECT_EQ(std::memcmp(file.data() + 8 + length, bytes_of(values).data(), 8), 0);
 }
 
 TEST_F(Safetensors, MayHoldNothing) {

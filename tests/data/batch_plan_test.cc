@@ -99,7 +99,7 @@ TEST(BatchPlan, BringsEverySampleToEveryPlaceEquallyOften) {
     ++at_first_place[static_cast<std::size_t>(batch(plan, epoch)[0])];
   }
   for (const int count : at_first_place) {
-    EXPECT_NEAR(count, epochs / 5, 180);  // six standard deviations
+    EXPECT_NEAR(count, epochs / 5.0, 180);  // six standard deviations
   }
 }
 

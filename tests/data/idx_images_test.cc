@@ -14,7 +14,6 @@ namespace passel::train {
 namespace {
 
 using passel::testing::expect_error;
-using passel::testing::idx_file;
 using passel::testing::ImageSet;
 using passel::testing::TemporaryFolder;
 using passel::testing::write_file;

@@ -53,7 +53,7 @@ TEST(Philox, DiffersInSeedPurposeAndStream) {
 TEST(Philox, GivesFloatsFromZeroToBelowOneThatAreUniform) {
   Philox random(7, RandomPurpose::kParameters, 0);
   std::vector<int> bins(16);
-  const int draws = 160'000;
+  const double draws = 160'000;
   for (int i = 0; i < draws; ++i) {
     const float value = random.uniform_float();
     ASSERT_GE(value, 0.0F);
@@ -61,21 +61,21 @@ TEST(Philox, GivesFloatsFromZeroToBelowOneThatAreUniform) {
     ++bins[static_cast<std::size_t>(value * 16)];
   }
   for (const int count : bins) {  // six standard deviations
-    EXPECT_NEAR(count, draws / 16, 6 * std::sqrt(draws / 16.0));
+    EXPECT_NEAR(count, draws / 16, 6 * std::sqrt(draws / 16));
   }
 }
 
 TEST(Philox, GivesEveryNumberBelowABoundEquallyOften) {
   Philox random(8, RandomPurpose::kShuffle, 0);
   std::vector<int> bins(6);
-  const int draws = 60'000;
+  const double draws = 60'000;
   for (int i = 0; i < draws; ++i) {
     const std::uint32_t value = random.uniform_below(6);
     ASSERT_LT(value, 6U);
     ++bins[value];
   }
   for (const int count : bins) {
-    EXPECT_NEAR(count, draws / 6, 6 * std::sqrt(draws / 6.0));
+    EXPECT_NEAR(count, draws / 6, 6 * std::sqrt(draws / 6));
   }
 }
 
@@ -83,13 +83,13 @@ TEST(Philox, GivesEveryNumberBelowABoundEquallyOften) {
 TEST(Philox, IsUnbiasedForABoundThatDoesNotDivideTheRange) {
   Philox random(9, RandomPurpose::kShuffle, 0);
   const std::uint32_t bound = 3U << 30;
-  const int draws = 90'000;
+  const double draws = 90'000;
   std::vector<int> rests(3);
   for (int i = 0; i < draws; ++i) {
     ++rests[random.uniform_below(bound) % 3];
   }
   for (const int count : rests) {
-    EXPECT_NEAR(count, draws / 3, 6 * std::sqrt(draws / 3.0));
+    EXPECT_NEAR(count, draws / 3, 6 * std::sqrt(draws / 3));
   }
 }
 

@@ -71,8 +71,8 @@ TEST(Manifest, KeepsEarlierStartsOfAResumedRun) {
   const test::TempDir dir;
   const auto file = dir.path() / "manifest.json";
   Manifest(file, {"first"}, 1, "x").finish("stopped", 143);
-  Manifest(file, {"second"}, 1, "x");
-  Manifest(file, {"third"}, 1, "x");
+  const Manifest second(file, {"second"}, 1, "x");
+  const Manifest third(file, {"third"}, 1, "x");
   const json written = load(file);
   ASSERT_EQ(written.at("previous").size(), 2u);
   EXPECT_EQ(written.at("argv"), json{"third"});
