@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <limits>
 #include <optional>
+#include <random>
 #include <string>
 
 #include "build_id.h"
@@ -41,7 +42,7 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 struct Header {
   std::uint64_t magic;
   std::uint32_t layout_version;
-  std::uint32_t reserved;
+  std::uint32_t id;
   std::uint64_t size;
   BuildId build;
 };
@@ -90,16 +91,16 @@ FileDescriptor create_file(const std::string& name, std::uint64_t size) {
 }
 
 /// Takes the pages of a range now, so that running out is an error code here and not SIGBUS later.
-void populate(int fd, std::byte* data, std::uint64_t offset, std::uint64_t bytes,
-              const std::string& operation) {
+int take_pages(int fd, std::byte* data, std::uint64_t offset, std::uint64_t bytes) noexcept {
   const std::uint64_t first = offset / page_size() * page_size();
   const std::uint64_t length = round_up(offset + bytes, page_size()) - first;
-  if (::madvise(data + first, length, MADV_POPULATE_WRITE) == 0) return;
-  int code = errno;
-  if (code == EINVAL) {  // a kernel before 5.14
-    if (::fallocate(fd, 0, static_cast<off_t>(first), static_cast<off_t>(length)) == 0) return;
-    code = errno;
-  }
+  if (::madvise(data + first, length, MADV_POPULATE_WRITE) == 0) return 0;
+  if (errno != EINVAL) return errno;  // else a kernel before 5.14
+  return ::fallocate(fd, 0, static_cast<off_t>(first), static_cast<off_t>(length)) == 0 ? 0 : errno;
+}
+
+void check_taken(int code, const std::string& operation, std::uint64_t bytes) {
+  if (code == 0) return;
   throw Error(operation, code, "The system could not give " + bytes_text(bytes));
 }
 
@@ -162,12 +163,13 @@ Arena Arena::create(std::string_view name, std::size_t capacity) {
   check_available(operation, size);
   try {
     auto mapping = std::make_unique<Mapping>(create_file(std::string(name), size), size);
-    populate(mapping->file.get(), mapping->data(), 0, kHeadBytes, operation);
+    check_taken(take_pages(mapping->file.get(), mapping->data(), 0, kHeadBytes), operation,
+                kHeadBytes);
     mapping->directory.emplace(bi::create_only, mapping->data() + kDirectoryOffset,
                                kDirectoryBytes);
     new (mapping->data()) Header{.magic = kMagic,
                                  .layout_version = kLayoutVersion,
-                                 .reserved = 0,
+                                 .id = std::random_device()() | 1U,
                                  .size = size,
                                  .build = build_id()};
     return Arena(std::move(mapping));
@@ -203,6 +205,18 @@ Arena Arena::attach(int fd) {
 }
 
 Block Arena::add(std::string_view name, std::size_t bytes, std::size_t align) {
+  return place(name, bytes, align, true);
+}
+
+Block Arena::reserve(std::string_view name, std::size_t bytes, std::size_t align) {
+  return place(name, bytes, align, false);
+}
+
+int Arena::populate(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+  return take_pages(mapping_->file.get(), data_, offset, bytes);
+}
+
+Block Arena::place(std::string_view name, std::size_t bytes, std::size_t align, bool take_memory) {
   const std::string operation = "add block '" + std::string(name) + "' of " + bytes_text(bytes);
   if (mapping_->frozen) {
     throw Error(operation, 0, "The arena is frozen: add every block before the first spawn");
@@ -220,8 +234,10 @@ Block Arena::add(std::string_view name, std::size_t bytes, std::size_t align) {
                 "The arena has " + bytes_text(size_ - std::min<std::uint64_t>(offset, size_)) +
                     " left: create it with a larger capacity");
   }
-  check_available(operation, bytes);
-  populate(mapping_->file.get(), data_, offset, bytes, operation);
+  if (take_memory) {
+    check_available(operation, bytes);
+    check_taken(populate(offset, bytes), operation, bytes);
+  }
   try {
     mapping_->directory->construct<Block>(std::string(name).c_str())(Block{offset, bytes});
   } catch (const bi::interprocess_exception&) {
@@ -246,6 +262,10 @@ Block Arena::find(std::string_view name) const {
                 "The directory names a range outside the arena: the memory was damaged");
   }
   return *block;
+}
+
+std::uint32_t Arena::id() const noexcept {
+  return std::launder(reinterpret_cast<const Header*>(data_))->id;
 }
 
 int Arena::fd() const noexcept {

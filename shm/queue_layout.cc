@@ -50,15 +50,24 @@ QueueLayout QueueLayout::create(Arena& arena, std::string_view name, QueueOption
   const std::uint32_t capacity = std::bit_ceil(options.capacity);
   const Block block =
       arena.add(name, block_bytes(options.producers, capacity, entry_bytes), kAlign);
-  const QueueLayout layout(arena.bytes(block).data(), options.producers, capacity, entry_bytes);
+  QueueLayout layout(arena.bytes(block).data(), options.producers, capacity, entry_bytes);
+  const std::uint64_t bells =
+      options.bells.empty()
+          ? 0
+          : static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(options.bells.data()) -
+                                       arena.data());
   new (layout.head_) Head{.magic = kMagic,
                           .entry_bytes = entry_bytes,
                           .entry_align = entry_align,
                           .producers = options.producers,
                           .capacity = capacity,
+                          .bells = bells,
+                          .bell_count = options.bells.size(),
+                          .consumer = options.consumer,
                           .closed = 0,
                           .bell = {}};
   for (std::uint32_t i = 0; i < options.producers; ++i) new (layout.lanes_ + i) Lane();
+  layout.use_bells(arena, *layout.head_, name);
   return layout;
 }
 
@@ -83,7 +92,33 @@ QueueLayout QueueLayout::open(const Arena& arena, std::string_view name, std::si
         "It was created for entries of " + std::to_string(head.entry_bytes) +
             " bytes: open it with the type it was created with");
   }
-  return {base, producers, capacity, entry_bytes};
+  QueueLayout layout(base, producers, capacity, entry_bytes);
+  layout.use_bells(arena, head, name);
+  return layout;
+}
+
+void QueueLayout::use_bells(const Arena& arena, const Head& head, std::string_view name) {
+  if (head.bells == 0) return;
+  const std::uint64_t count = head.bell_count;
+  std::byte* const first =
+      count <= kMaxProducers ? arena.at(head.bells, count * sizeof(Doorbell)) : nullptr;
+  if (first == nullptr || head.bells % alignof(Doorbell) != 0 || producers_ > count ||
+      head.consumer >= count) {
+    throw Error("use the bells of " + quoted(name), 0,
+                "Expected a bell of this arena for each of " + std::to_string(producers_) +
+                    " producers and for the consumer, got " + std::to_string(count) +
+                    " bells and consumer " + std::to_string(head.consumer));
+  }
+  bells_ = std::launder(reinterpret_cast<Doorbell*>(first));
+  consumer_ = head.consumer;
+}
+
+std::pair<std::uint64_t, std::uint64_t> QueueLayout::undelivered(std::uint32_t i) const noexcept {
+  const RingIndices& ring = *indices(i);
+  // Acquire as in the ends of the ring.
+  const std::uint64_t head = ring.head.load(std::memory_order_acquire);
+  const std::uint64_t tail = ring.tail.load(std::memory_order_acquire);
+  return tail - head > capacity_ ? std::pair{head, head} : std::pair{head, tail};
 }
 
 void QueueLayout::check_producer(std::uint32_t index) const {

@@ -50,6 +50,14 @@ class Arena {
   /// @throws Error when the name is taken, the arena is frozen or full, or memory is exhausted
   Block add(std::string_view name, std::size_t bytes, std::size_t align = kBlockAlign);
 
+  /// Reserves a zeroed range that takes no memory yet: populate() what is to be touched first.
+  /// @throws Error as add()
+  Block reserve(std::string_view name, std::size_t bytes, std::size_t align = kBlockAlign);
+
+  /// Takes the memory of a range, so that a later access cannot meet SIGBUS. Any process.
+  /// @return 0, or the errno value with which the system refused
+  [[nodiscard]] int populate(std::uint64_t offset, std::uint64_t bytes) const noexcept;
+
   /// @throws Error naming what was looked for
   [[nodiscard]] Block find(std::string_view name) const;
 
@@ -103,6 +111,8 @@ class Arena {
     return first ? std::span(first, block.bytes) : std::span<std::byte>();
   }
 
+  /// Tells this arena from others in handles that name it; never 0.
+  [[nodiscard]] std::uint32_t id() const noexcept;
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
   /// The whole mapping in bytes, directory included.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
@@ -116,6 +126,7 @@ class Arena {
  private:
   struct Mapping;
   explicit Arena(std::unique_ptr<Mapping> mapping) noexcept;
+  Block place(std::string_view name, std::size_t bytes, std::size_t align, bool take_memory);
 
   template <class T>
   static constexpr void check_type() {

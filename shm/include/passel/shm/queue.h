@@ -71,6 +71,22 @@ class SimpleQueue {
     layout_.reset_producer(index);
   }
 
+  /// Calls f(entry, ticket) for what producer `index` put and nobody has taken yet. For the parent,
+  /// once that process is provably dead; the consumer may take entries meanwhile.
+  template <class F>
+  void for_each_undelivered(std::uint32_t index, F&& f) const {
+    layout_.check_producer(index);
+    const auto [head, tail] = layout_.undelivered(index);
+    const T* const slots = static_cast<const T*>(layout_.slots(index));
+    for (std::uint64_t i = head; i != tail; ++i) f(slots[i & (layout_.capacity() - 1)], i);
+  }
+
+  /// Entries of producer `index` that the consumer has taken so far.
+  [[nodiscard]] std::uint64_t popped(std::uint32_t index) const noexcept {
+    // Acquire as in RingProducer::popped().
+    return layout_.indices(index)->head.load(std::memory_order_acquire);
+  }
+
   /// For the parent, once the consumer's process is provably dead: drops all entries, opens the
   /// queue again and wakes the producers. Consumer handles made before are void.
   void reset() const noexcept { layout_.reset(); }
@@ -104,6 +120,12 @@ class SimpleQueue<T>::Producer {
   }
 
   [[nodiscard]] bool full() const noexcept { return ring_.full(); }
+  /// As in RingProducer: what this end put, and how much of it the consumer has taken.
+  [[nodiscard]] std::uint64_t pushed() const noexcept { return ring_.pushed(); }
+  [[nodiscard]] std::uint64_t popped() const noexcept { return ring_.popped(); }
+
+  [[nodiscard]] Doorbell& doorbell() const noexcept { return layout_.producer_bell(index_); }
+  [[nodiscard]] bool closed() const noexcept { return layout_.closed(); }
 
  private:
   friend class SimpleQueue;
@@ -123,12 +145,18 @@ class SimpleQueue<T>::Consumer {
  public:
   /// kOk, kEmpty or, once closed and drained, kClosed.
   QueueStatus try_get(T& value) noexcept {
+    return try_get(value, [](const T&) {});
+  }
+
+  /// Calls `claim(value)` while the entry is still in its ring: see RingConsumer.
+  template <class Claim>
+  QueueStatus try_get(T& value, Claim&& claim) noexcept {
     // Read before the rings: what was published before the close is still delivered.
     const bool closed = layout_.closed();
     for (std::uint32_t i = 0; i < rings_.size(); ++i) {
       const std::uint32_t index = next_;
       next_ = next_ + 1 == rings_.size() ? 0 : next_ + 1;
-      if (rings_[index].try_pop(value)) {
+      if (rings_[index].try_pop(value, claim)) {
         layout_.producer_bell(index).ring();
         return QueueStatus::kOk;
       }

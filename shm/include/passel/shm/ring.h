@@ -46,9 +46,14 @@ class RingProducer {
     return true;
   }
 
-  [[nodiscard]] bool full() const noexcept {
-    // Acquire as in try_push.
-    return tail_ - indices_->head.load(std::memory_order_acquire) > mask_;
+  [[nodiscard]] bool full() const noexcept { return pushed() - popped() > mask_; }
+
+  /// Entries ever pushed: the last one has the ticket pushed() - 1.
+  [[nodiscard]] std::uint64_t pushed() const noexcept { return tail_; }
+  /// Entries ever popped: those of lower tickets have left the ring for good.
+  [[nodiscard]] std::uint64_t popped() const noexcept {
+    // Acquire as in try_push; what the consumer claimed before it popped is seen, too.
+    return indices_->head.load(std::memory_order_acquire);
   }
 
  private:
@@ -79,8 +84,16 @@ class RingConsumer {
 
   /// False when the ring is empty.
   bool try_pop(T& value) noexcept {
+    return try_pop(value, [](const T&) {});
+  }
+
+  /// Calls `claim(value)` while the entry is still in the ring, so that what the entry lends is
+  /// claimed before its sender can see it gone. A kill between the two repeats the claim.
+  template <class Claim>
+  bool try_pop(T& value, Claim&& claim) noexcept {
     if (tail_seen_ == head_ && !refresh()) return false;
     value = slots_[head_ & mask_];
+    claim(value);
     // Release pairs with the acquire in try_push: the copy is done before the slot is free.
     indices_->head.store(++head_, std::memory_order_release);
     return true;
