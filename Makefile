@@ -8,7 +8,7 @@ PROGRAM := $(BUILD)/src/passel
 TORCH_SET := slim
 
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build train test stress bench lint format clean FORCE
+.PHONY: help setup configure build train test stress fuzz bench lint format clean FORCE
 
 help: ## Show this text
 	@echo 'Usage: make TARGET [ARGS="..."] [PRESET=release|dev|ci|asan|tsan|cuda]'
@@ -45,6 +45,11 @@ test: build ## Build everything and run the tests
 
 stress: build ## Run the long tests: kill storms and soaks
 	ctest --preset $(PRESET) -L stress $(ARGS)
+
+fuzz: setup ## Fuzz what reads damaged memory and files, each FUZZ_SECONDS=60
+	cmake --preset fuzz $(if $(PASSEL_TORCH),-DPASSEL_TORCH='$(PASSEL_TORCH)')
+	cmake --build --preset fuzz
+	FUZZ_SECONDS=$${FUZZ_SECONDS:-60} ctest --preset fuzz -L fuzz -j $(JOBS) $(ARGS)
 
 bench: configure ## Measure beside torch.multiprocessing; writes build/bench/bench.json
 	cmake --build $(BUILD) --target passel
