@@ -1,5 +1,7 @@
 #include "passel/shm/chunk_ledger.h"
 
+#include <algorithm>
+
 namespace passel::shm {
 namespace {
 
@@ -72,6 +74,7 @@ bool ChunkLedger::claim(ChunkHandle handle) noexcept {
   // Acquire pairs with the release in RegionHeap::free().
   if (record.generation.load(std::memory_order_acquire) != handle.generation) return false;
   const std::lock_guard lock(mutex_);
+  retire_next();
   Local& local = locals_[handle.id];
   if (!own(handle.id) && local.references + local.under_way == 0) record.hold(process_);
   ++local.references;
@@ -80,6 +83,8 @@ bool ChunkLedger::claim(ChunkHandle handle) noexcept {
 
 std::uint32_t ChunkLedger::add_lane(const std::atomic<std::uint64_t>& popped) {
   const std::lock_guard lock(mutex_);
+  const auto known = std::ranges::find(lanes_, &popped, &Lane::popped);
+  if (known != lanes_.end()) return static_cast<std::uint32_t>(known - lanes_.begin());
   lanes_.push_back({&popped, {}});
   return static_cast<std::uint32_t>(lanes_.size() - 1);
 }
@@ -87,6 +92,7 @@ std::uint32_t ChunkLedger::add_lane(const std::atomic<std::uint64_t>& popped) {
 void ChunkLedger::sent(std::uint32_t lane, std::uint64_t ticket, std::uint32_t id) {
   const std::lock_guard lock(mutex_);
   retire(lanes_[lane]);
+  retire_next();
   ++locals_[id].under_way;
   lanes_[lane].entries.emplace_back(ticket, id);
 }
@@ -103,10 +109,11 @@ void ChunkLedger::forget(std::uint32_t process) noexcept {
   for (Doorbell& inbox : table_.inboxes()) inbox.ring();
 }
 
-void ChunkLedger::collect() {
+bool ChunkLedger::collect() {
   const std::lock_guard lock(mutex_);
   for (Lane& lane : lanes_) retire(lane);
   sweep_lent(lent_.size());
+  return std::ranges::any_of(lanes_, [](const Lane& lane) { return !lane.entries.empty(); });
 }
 
 std::uint64_t ChunkLedger::bytes_in_use() const {
@@ -141,6 +148,13 @@ void ChunkLedger::retire(Lane& lane) {
     --locals_[id].under_way;
     settle(id);
   }
+}
+
+// So that a lane which nobody sends through any more is looked at, too.
+void ChunkLedger::retire_next() {
+  if (lanes_.empty()) return;
+  next_lane_ = next_lane_ + 1 < lanes_.size() ? next_lane_ + 1 : 0;
+  retire(lanes_[next_lane_]);
 }
 
 void ChunkLedger::sweep_lent(std::size_t count) {

@@ -62,7 +62,8 @@ class ChunkLedger {
   /// its ring. False, and nothing taken, when the handle is stale or never was one.
   bool claim(ChunkHandle handle) noexcept;
 
-  /// Something through which this process sends: `popped` counts what the receiver took.
+  /// Something through which this process sends: `popped`, which identifies it, counts what the
+  /// receiver took.
   std::uint32_t add_lane(const std::atomic<std::uint64_t>& popped);
   /// The entry `ticket` of a lane carries this chunk; the caller still has a reference.
   void sent(std::uint32_t lane, std::uint64_t ticket, std::uint32_t id);
@@ -74,8 +75,9 @@ class ChunkLedger {
   /// it held.
   void forget(std::uint32_t process) noexcept;
 
-  /// Takes note of what receivers took and let go. Cheap; allocate() does it by itself.
-  void collect();
+  /// Takes note of what receivers took and let go; allocate() does it by itself.
+  /// @return whether something sent is still to be taken
+  bool collect();
 
   /// Bytes of this region that are in use, by this process or by others.
   [[nodiscard]] std::uint64_t bytes_in_use() const;
@@ -97,6 +99,7 @@ class ChunkLedger {
   [[nodiscard]] Status status_of_failure() const noexcept;
   void settle(std::uint32_t id) noexcept;
   void retire(Lane& lane);
+  void retire_next();
   void sweep_lent(std::size_t count);
 
   const Arena& arena_;
@@ -107,6 +110,7 @@ class ChunkLedger {
   RegionHeap heap_;
   std::vector<Local> locals_;  // [chunks]
   std::vector<Lane> lanes_;
+  std::size_t next_lane_ = 0;
   std::deque<std::uint32_t> lent_;  // own chunks that only others hold
 };
 

@@ -12,6 +12,9 @@ using Deadline = Clock::time_point;
 
 inline constexpr Deadline kNoDeadline = Deadline::max();
 
+/// Past from the start: do not wait.
+inline constexpr Deadline kNow = Deadline::min();
+
 /// The moment `wait` from now; saturates at kNoDeadline.
 inline Deadline after(std::chrono::nanoseconds wait) noexcept {
   const Deadline now = Clock::now();

@@ -25,4 +25,11 @@ class Error : public std::runtime_error {
   std::string hint_;
 };
 
+/// Thrown out of a worker's blocking call when the run is being stopped in order. A worker that
+/// lets it pass ends with status 0.
+class Stopped : public Error {
+ public:
+  explicit Stopped(std::string_view operation) : Error(operation, 0, "The run is being stopped") {}
+};
+
 }  // namespace passel::shm

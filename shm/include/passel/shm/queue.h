@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
@@ -81,10 +82,9 @@ class SimpleQueue {
     for (std::uint64_t i = head; i != tail; ++i) f(slots[i & (layout_.capacity() - 1)], i);
   }
 
-  /// Entries of producer `index` that the consumer has taken so far.
-  [[nodiscard]] std::uint64_t popped(std::uint32_t index) const noexcept {
-    // Acquire as in RingProducer::popped().
-    return layout_.indices(index)->head.load(std::memory_order_acquire);
+  /// Counts the entries of producer `index` that the consumer has taken; load it with acquire.
+  [[nodiscard]] const std::atomic<std::uint64_t>& popped(std::uint32_t index) const noexcept {
+    return layout_.indices(index)->head;
   }
 
   /// For the parent, once the consumer's process is provably dead: drops all entries, opens the

@@ -7,23 +7,12 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "passel/shm/arena.h"
+#include "passel/shm_torch/named_tensors.h"
 
 namespace passel::shm {
-
-using NamedTensor = std::pair<std::string, at::Tensor>;
-
-// The parameters of any torch::nn::Module, in its own order. Templated so that
-// this header does not pull in torch/nn.
-template <typename Module>
-std::vector<NamedTensor> named_parameters(const Module& module) {
-  std::vector<NamedTensor> result;
-  for (const auto& item : module.named_parameters()) result.emplace_back(item.key(), item.value());
-  return result;
-}
 
 // Where one parameter lies in the flat block.
 struct ParameterSpan {

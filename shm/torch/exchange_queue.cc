@@ -1,0 +1,74 @@
+#include "passel/shm_torch/exchange_queue.h"
+
+#include "passel/shm/error.h"
+
+namespace passel::shm {
+namespace {
+
+std::string process_name(std::uint32_t process) {
+  return process == 0 ? "the parent" : "worker " + std::to_string(process - 1);
+}
+
+}  // namespace
+
+ExchangeQueue::ExchangeQueue(std::shared_ptr<TensorExchange> exchange, std::string name,
+                             Readers readers)
+    : exchange_(std::move(exchange)), name_(std::move(name)), readers_(readers) {}
+
+void ExchangeQueue::check_reader() const {
+  if (readers_.include(exchange_->process())) return;
+  std::string who = process_name(readers_.first);
+  if (readers_.count > 1) who += " to " + process_name(readers_.first + readers_.count - 1);
+  throw Error("get from " + quoted(), 0,
+              "It is read by " + who + ", and this is " + process_name(exchange_->process()) +
+                  ": name other readers when you create it");
+}
+
+void ExchangeQueue::refuse_closed() const {
+  if (!closed()) throw Stopped("put into " + quoted());
+  throw Error("put into " + quoted(), 0, "It was closed: nobody would get it");
+}
+
+void ExchangeQueue::refuse_count(std::size_t count, std::size_t most) const {
+  throw Error("put a record with " + std::to_string(count) + " tensors into " + quoted(), 0,
+              "It was created for at most " + std::to_string(most));
+}
+
+void ExchangeQueue::refuse_message(HandleStatus status) const {
+  throw Error("get from " + quoted(), 0,
+              std::string("A message was dropped, for a tensor handle in it ") + to_string(status) +
+                  ": some process wrote into shared memory what it should not have");
+}
+
+HandleStatus ExchangeQueue::claim(std::span<const TensorHandle> handles) noexcept {
+  for (std::size_t i = 0; i < handles.size(); ++i) {
+    const HandleStatus status = exchange_->claim(handles[i]);
+    if (status == HandleStatus::kOk) continue;
+    for (const TensorHandle& claimed : handles.first(i)) exchange_->drop(claimed);
+    return status;
+  }
+  return HandleStatus::kOk;
+}
+
+std::size_t wait_any(std::span<ExchangeQueue* const> queues, Deadline deadline) {
+  if (queues.empty()) {
+    throw Error("wait for any of no queues", 0, "Expected at least one queue");
+  }
+  std::size_t found = queues.size();
+  const auto look = [&] {
+    for (std::size_t i = 0; i < queues.size(); ++i) {
+      if (queues[i]->ready()) {
+        found = i;
+        return true;
+      }
+    }
+    return false;
+  };
+  TensorExchange& exchange = queues[0]->exchange();
+  const Interruption& interruption = exchange.interruption();
+  exchange.inbox().wait([&] { return look() || interruption.pending(); }, deadline);
+  if (found == queues.size() && interruption.pending()) interruption.raise();
+  return found;
+}
+
+}  // namespace passel::shm

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "passel/shm/error.h"
+#include "passel/shm_torch/named_tensors.h"
+
+namespace passel::shm {
+
+/// A tensor that was bound to shared memory is no longer there: it was given
+/// another storage, so its updates stay private.
+class SharingLost : public Error {
+ public:
+  explicit SharingLost(const std::string& name);
+};
+
+/// Tensors of this process that must stay where they were bound.
+class Bindings {
+ public:
+  /// Gives each tensor the data of its namesake in `group`.
+  /// @throws Error naming the first difference in names, types or sizes
+  void bind(const std::string& group, std::span<const NamedTensor> tensors,
+            std::span<const NamedTensor> shared);
+
+  /// @throws SharingLost naming the first tensor that has moved
+  void check() const;
+
+ private:
+  struct Bound {
+    std::string name;
+    at::Tensor tensor;
+    const void* data;
+  };
+  std::vector<Bound> bound_;
+};
+
+}  // namespace passel::shm

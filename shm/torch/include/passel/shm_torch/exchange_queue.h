@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "passel/shm/queue.h"
+#include "passel/shm_torch/tensor_exchange.h"
+
+namespace passel::shm {
+
+/// The processes that read a queue. With several, each message goes to one of
+/// them.
+struct Readers {
+  std::uint32_t first;
+  std::uint32_t count;
+
+  [[nodiscard]] bool include(std::uint32_t process) const noexcept {
+    return process >= first && process - first < count;
+  }
+};
+
+/// What all queues of tensors have in common, whatever their plain data.
+class ExchangeQueue {
+ public:
+  ExchangeQueue(std::shared_ptr<TensorExchange> exchange, std::string name, Readers readers);
+  virtual ~ExchangeQueue() = default;
+  ExchangeQueue(const ExchangeQueue&) = delete;
+  ExchangeQueue& operator=(const ExchangeQueue&) = delete;
+
+  virtual void close() noexcept = 0;
+  [[nodiscard]] virtual bool closed() const noexcept = 0;
+  /// For a reader: get() would not wait.
+  [[nodiscard]] virtual bool ready() noexcept = 0;
+
+  /// For the parent, once `process` is provably dead: answers for what it sent and
+  /// nobody has taken yet, and makes its end usable by a successor.
+  virtual void adopt(std::uint32_t process) = 0;
+  /// For the parent, once `process` is dead and gets no successor: what waits for
+  /// it goes to the other readers; without one the queue is closed.
+  virtual void abandon(std::uint32_t process) = 0;
+  /// For the parent: hands on what abandon() found no room for.
+  virtual void hand_on() = 0;
+
+  /// @throws Error: a message with such a handle was dropped
+  [[noreturn]] void refuse_message(HandleStatus status) const;
+  /// @throws Stopped when the run is being stopped, otherwise Error: the queue is closed
+  [[noreturn]] void refuse_closed() const;
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] TensorExchange& exchange() const noexcept { return *exchange_; }
+
+ protected:
+  enum class Wait : std::uint8_t { kReady, kTimeout, kInterrupted };
+
+  /// Sleeps on the process's inbox until ready(), the deadline, or an interruption
+  /// that has nothing to throw.
+  template <class Ready>
+  Wait wait(Ready&& ready, Deadline deadline) {
+    if (deadline == kNow) return Wait::kTimeout;
+    const Interruption& interruption = exchange_->interruption();
+    bool done = false;
+    exchange_->inbox().wait([&] { return (done = ready()) || interruption.pending(); }, deadline);
+    if (done) return Wait::kReady;
+    if (!interruption.pending()) return Wait::kTimeout;
+    interruption.raise();
+    return Wait::kInterrupted;
+  }
+
+  [[nodiscard]] Readers readers() const noexcept { return readers_; }
+  [[nodiscard]] std::string quoted() const { return "queue '" + name_ + "'"; }
+  void check_reader() const;
+  [[noreturn]] void refuse_count(std::size_t count, std::size_t most) const;
+
+  /// Claims the handles of a message that is still in its ring: all, or none.
+  HandleStatus claim(std::span<const TensorHandle> handles) noexcept;
+
+ private:
+  std::shared_ptr<TensorExchange> exchange_;
+  std::string name_;
+  Readers readers_;
+};
+
+/// Sleeps until one of the queues has something to get, is closed, or the deadline
+/// passes. All must be read by this process.
+/// @return its index; queues.size() at the deadline or at a stop of the run
+/// @throws what an Interruption raises
+std::size_t wait_any(std::span<ExchangeQueue* const> queues, Deadline deadline = kNoDeadline);
+
+}  // namespace passel::shm
