@@ -8,7 +8,7 @@ PROGRAM := $(BUILD)/src/passel
 TORCH_SET := slim
 
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build train test stress fuzz bench lint format clean FORCE
+.PHONY: help setup configure build train test stress fuzz sanitize bench lint format clean FORCE
 
 help: ## Show this text
 	@echo 'Usage: make TARGET [ARGS="..."] [PRESET=release|dev|ci|asan|tsan|cuda]'
@@ -50,6 +50,18 @@ fuzz: setup ## Fuzz what reads damaged memory and files, each FUZZ_SECONDS=60
 	cmake --preset fuzz $(if $(PASSEL_TORCH),-DPASSEL_TORCH='$(PASSEL_TORCH)')
 	cmake --build --preset fuzz
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-60} ctest --preset fuzz -L fuzz -j $(JOBS) $(ARGS)
+
+# ThreadSanitizer gets the algorithms that run as threads over one mapping (label
+# threads): between processes it sees nothing, and the kernels start no threads.
+# Neither gets the single-stepped sweeps, which would step through its code, nor
+# the model, which is not compiled from ours.
+sanitize: setup ## Run the tests without torch under Address-, UB- and ThreadSanitizer
+	cmake --preset asan
+	cmake --build --preset asan
+	ctest --preset asan -LE 'stress|model' -j $(JOBS) $(ARGS)
+	cmake --preset tsan
+	cmake --build --preset tsan --target shm_test
+	ctest --preset tsan -L threads -j $(JOBS) $(ARGS)
 
 bench: configure ## Measure beside torch.multiprocessing; writes build/bench/bench.json
 	cmake --build $(BUILD) --target passel

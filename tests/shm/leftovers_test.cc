@@ -97,9 +97,9 @@ struct Belongings {
 /// Compares after `respawns`, each of which may have leaked one thing of each kind.
 void expect_no_more(const Belongings& before, int respawns) {
   EXPECT_EQ(test::open_descriptors(), before.descriptors);
-  // The heap may have grown by a mapping or two, other programs may have made names.
+  // The heap grows by some mappings (by more under AddressSanitizer), other programs make names.
   const auto noise = static_cast<std::size_t>(respawns / 2);
-  EXPECT_LT(test::mappings(), before.mappings + 8);
+  EXPECT_LT(test::mappings(), before.mappings + noise);
   EXPECT_LT(test::names_in("/tmp").size(), before.temporary_names + noise);
   EXPECT_TRUE(test::comes_to([&] {
     return std::ranges::includes(before.shared_names, test::names_in("/dev/shm"));
