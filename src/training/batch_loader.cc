@@ -37,14 +37,11 @@ Grant BatchLoader::fill(std::int64_t ticket, const shm::Lease& lease) {
   plan_.indices(ticket, indices_);
   const Batch batch = fill_batch(dataset_, Split::kTrain, indices_,
                                  batches_.subspan(lease.buffer * stride_, stride_));
-  Grant grant{.ticket = ticket,
-              .lease = lease,
-              .lr = lr_,
-              .x = shm::to_handle(arena_, batch.x),
-              .target = shm::to_handle(arena_, batch.target)};
-  grant.x.generation = lease.generation;
-  grant.target.generation = lease.generation;
-  return grant;
+  return {.ticket = ticket,
+          .lease = lease,
+          .lr = lr_,
+          .x = shm::to_handle(arena_, batch.x),
+          .target = shm::to_handle(arena_, batch.target)};
 }
 
 }  // namespace passel::train
