@@ -95,6 +95,8 @@ int train(const Config& config, const RunFolder& folder, Dataset& dataset, const
   Progress progress(STDERR_FILENO, tty, config.quiet);
   MetricsLog metrics(folder.metrics());
   if (start.snapshot) metrics.truncate_after(start.ticket);
+  tensorboard::EventFile events(folder.root(),
+                                start.snapshot ? std::optional(start.ticket) : std::nullopt);
   Manifest manifest(folder.manifest(), argv, config.seed, TORCH_VERSION);
 
   shm::Arena arena = shm::Arena::create("passel", TrainingMemory::capacity(config, model));
@@ -107,6 +109,7 @@ int train(const Config& config, const RunFolder& folder, Dataset& dataset, const
                              .memory = memory,
                              .dataset = dataset,
                              .metrics = metrics,
+                             .events = events,
                              .progress = progress,
                              .tty = tty},
                             plan, start.ticket, ticket_count(config, plan));

@@ -35,7 +35,7 @@ Coordinator::Coordinator(const Parts& parts, BatchPlan plan, std::int64_t first_
       loader_(parts.dataset, std::move(plan), parts.config, parts.arena, parts.memory.batches),
       store_(parts.folder.checkpoints(), static_cast<int>(parts.config.keep_checkpoints),
              [this](const std::string& sentence) { parts_.progress.warn(sentence); }),
-      reporter_(parts.config, parts.metrics, parts.progress, parts.tty),
+      reporter_(parts.config, parts.metrics, parts.events, parts.progress, parts.tty),
       tickets_(first_ticket, total_tickets, static_cast<std::uint32_t>(parts.config.workers)),
       buffers_(batch_count(parts.config)),
       done_(parts.memory.done.consumer()),

@@ -14,11 +14,18 @@ std::string describe(const Score& score) {
                              : fmt::format("test loss {:.6f}", *score.test_loss);
 }
 
+tensorboard::Scalar curve_of(const Score& score) {
+  if (score.test_accuracy) return {"eval/accuracy", *score.test_accuracy};
+  return {"eval/loss", *score.test_loss};
+}
+
 }  // namespace
 
-Reporter::Reporter(const Config& config, MetricsLog& metrics, Progress& progress, bool tty)
+Reporter::Reporter(const Config& config, MetricsLog& metrics, tensorboard::EventFile& events,
+                   Progress& progress, bool tty)
     : config_(config),
       metrics_(metrics),
+      events_(events),
       progress_(progress),
       redraw_(tty ? std::chrono::milliseconds(100) : std::chrono::milliseconds(2000)) {}
 
@@ -64,6 +71,11 @@ void Reporter::close_interval(const State& state) {
       .staleness_max = interval_.staleness.max(),
       .workers = state.workers};
   metrics_.train(last_);
+  events_.scalars(last_.ticket, {{"train/loss", last_.loss},
+                                 {"lr", last_.lr},
+                                 {"perf/samples_per_s", last_.samples_per_second},
+                                 {"async/staleness_mean", last_.staleness_mean},
+                                 {"async/alive_workers", static_cast<double>(last_.workers)}});
   interval_ = {.begin = now};
 }
 
@@ -91,6 +103,7 @@ void Reporter::border(const BorderResult& result) {
                    .epoch = result.epoch,
                    .test_accuracy = result.score->test_accuracy,
                    .test_loss = result.score->test_loss});
+    events_.scalars(result.ticket, {curve_of(*result.score)});
     progress_.note(fmt::format("epoch {}: {} at ticket {}", result.epoch, describe(*result.score),
                                result.ticket));
   }
@@ -109,6 +122,7 @@ void Reporter::border(const BorderResult& result) {
 
 void Reporter::failed_writes() {
   if (const auto error = metrics_.take_error()) progress_.warn(*error);
+  if (const auto error = events_.take_error()) progress_.warn(*error);
 }
 
 SummaryRecord Reporter::summary() const {

@@ -43,6 +43,7 @@ class Coordinator {
     TrainingMemory& memory;
     const Dataset& dataset;
     MetricsLog& metrics;
+    tensorboard::EventFile& events;
     Progress& progress;
     bool tty;
   };

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "passel/tensorboard/event_file.h"
 #include "passel/train/border_task.h"
 #include "passel/train/config.h"
 #include "passel/train/metrics_log.h"
@@ -13,12 +14,13 @@
 
 namespace passel::train {
 
-/// Turns what happens in a run into metrics and progress. For the coordinating thread.
+/// Turns what happens in a run into metrics, curves and progress. For the coordinating thread.
 class Reporter {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Reporter(const Config& config, MetricsLog& metrics, Progress& progress, bool tty);
+  Reporter(const Config& config, MetricsLog& metrics, tensorboard::EventFile& events,
+           Progress& progress, bool tty);
 
   /// Training begins: the first worker is ready and the data is there.
   void start();
@@ -55,6 +57,7 @@ class Reporter {
 
   const Config& config_;
   MetricsLog& metrics_;
+  tensorboard::EventFile& events_;
   Progress& progress_;
   Clock::duration redraw_;
   std::optional<Clock::time_point> started_, stopped_;
