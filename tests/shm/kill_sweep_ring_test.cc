@@ -103,14 +103,14 @@ class BellScene {
     return bell().wait([&] { return words_->value.load() == value; }, deadline, 0);
   }
 
-  [[nodiscard]] std::unique_ptr<test::Sleeper> sleep_until(std::uint32_t value) const {
+  [[nodiscard]] std::unique_ptr<test::Sleeper> sleeper_for(std::uint32_t value) const {
     return std::make_unique<test::Sleeper>(
         [this, value] { EXPECT_TRUE(wait_for(value, test::patience())); });
   }
 
   /// The bell wakes those who live on.
   void expect_usable() const {
-    const auto sleeper = sleep_until(100);
+    const auto sleeper = sleeper_for(100);
     publish(100);
     bell().ring();
     sleeper->join();
@@ -130,7 +130,7 @@ TEST_F(KillSweep, OfRingIsMadeUpForByTheSupervisor) {
   sweep(
       [] {
         auto scene = std::make_unique<BellScene>();
-        auto sleeper = scene->sleep_until(1);
+        auto sleeper = scene->sleeper_for(1);
         return std::pair(std::move(scene), std::move(sleeper));
       },
       [](auto& scene) {
