@@ -6,13 +6,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <functional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "support.h"
 
@@ -45,6 +50,36 @@ inline Stop run_and_kill(const std::function<void()>& operation, int steps) {
   return Stop::kKilled;
 }
 
+/// As run_and_kill(), but kills right after the instruction that changed `shared` for the n-th
+/// time: two kills without a change of shared memory between them are one and the same to all
+/// others. So long operations, which allocate and lock in private memory, take seconds and not
+/// hours.
+inline Stop run_and_kill_after_change(const std::function<void()>& operation,
+                                      std::span<const std::byte> shared, int changes) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) ::_exit(1);
+    ::raise(SIGSTOP);
+    operation();
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (!WIFSTOPPED(status)) return Stop::kForbidden;
+  std::vector<std::byte> seen(shared.begin(), shared.end());
+  while (changes > 0) {
+    if (::ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr) != 0) break;
+    ::waitpid(child, &status, 0);
+    if (WIFEXITED(status)) return Stop::kFinished;
+    if (std::memcmp(seen.data(), shared.data(), seen.size()) == 0) continue;
+    std::ranges::copy(shared, seen.begin());
+    --changes;
+  }
+  ::kill(child, SIGKILL);
+  ::waitpid(child, &status, 0);
+  return Stop::kKilled;
+}
+
 class KillSweep : public ::testing::Test {
  protected:
   static constexpr int kMaxSteps = 2000;
@@ -58,6 +93,28 @@ class KillSweep : public ::testing::Test {
     ASSERT_EQ(::sched_setaffinity(0, sizeof(one), &one), 0);
   }
   void TearDown() override { ::sched_setaffinity(0, sizeof(before_), &before_); }
+
+  /// Kills before the first and after every change of scene.shared(): see
+  /// run_and_kill_after_change.
+  template <class Setting, class Operation, class Check>
+  void sweep_changes(Setting&& setting, Operation&& operation, Check&& check) {
+    for (int changes = 0; changes < kMaxSteps; ++changes) {
+      auto scene = setting();
+      const Stop stop =
+          run_and_kill_after_change([&] { operation(*scene); }, scene->shared(), changes);
+      if (stop == Stop::kForbidden) {
+        std::printf("skipped: ptrace is forbidden here (a container profile?)\n");
+        GTEST_SKIP() << "ptrace is forbidden here";
+      }
+      check(*scene, stop == Stop::kFinished);
+      if (HasFailure()) FAIL() << "killed after " << changes << " changes of shared memory";
+      if (stop == Stop::kFinished) {
+        std::printf("%d states of shared memory\n", changes);
+        return;
+      }
+    }
+    FAIL() << "the operation did not end within " << kMaxSteps << " changes";
+  }
 
   /// Kills at instruction 0, 1, 2 ... until the operation comes to its end. Give waits no spins:
   /// each one is stepped through.
