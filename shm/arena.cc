@@ -17,6 +17,7 @@
 #include "build_id.h"
 #include "file_descriptor.h"
 #include "passel/shm/error.h"
+#include "passel/shm/fork_guard.h"
 #include "passel/shm/memory_limit.h"
 
 #ifndef MFD_NOEXEC_SEAL
@@ -154,6 +155,7 @@ Arena& Arena::operator=(Arena&& other) noexcept {
 Arena::~Arena() = default;
 
 Arena Arena::create(std::string_view name, std::size_t capacity) {
+  throw_if_forked();
   const std::string operation =
       "create arena '" + std::string(name) + "' of " + bytes_text(capacity);
   if (capacity == 0 || capacity > std::numeric_limits<std::int64_t>::max() / 2) {
@@ -180,6 +182,7 @@ Arena Arena::create(std::string_view name, std::size_t capacity) {
 
 Arena Arena::attach(int fd) {
   FileDescriptor file(fd);
+  throw_if_forked();
   struct stat status {};
   if (::fstat(fd, &status) != 0) {
     throw Error("attach to the arena of descriptor " + std::to_string(fd), errno);
@@ -217,6 +220,7 @@ int Arena::populate(std::uint64_t offset, std::uint64_t bytes) const noexcept {
 }
 
 Block Arena::place(std::string_view name, std::size_t bytes, std::size_t align, bool take_memory) {
+  throw_if_forked();
   const std::string operation = "add block '" + std::string(name) + "' of " + bytes_text(bytes);
   if (mapping_->frozen) {
     throw Error(operation, 0, "The arena is frozen: add every block before the first spawn");
@@ -252,6 +256,7 @@ bool Arena::contains(std::string_view name) const {
 }
 
 Block Arena::find(std::string_view name) const {
+  throw_if_forked();
   const Block* const block = mapping_->directory->find<Block>(std::string(name).c_str()).first;
   if (block == nullptr) {
     throw Error("find block '" + std::string(name) + "'", ENOENT,

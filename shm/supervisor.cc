@@ -20,6 +20,7 @@
 #include "file_descriptor.h"
 #include "passel/shm/crash_record.h"
 #include "passel/shm/error.h"
+#include "passel/shm/fork_guard.h"
 #include "passel/shm/process.h"
 
 namespace passel::shm {
@@ -297,9 +298,15 @@ void Supervisor::State::end_all() {
 Supervisor::Supervisor(Arena& arena, Options options)
     : state_(std::make_unique<State>(arena, std::move(options))) {}
 
-Supervisor::~Supervisor() = default;
+Supervisor::~Supervisor() {
+  if (!forked()) return;
+  // Its thread and its workers are those of another process.
+  [[maybe_unused]] static State* left_alone = nullptr;
+  left_alone = state_.release();
+}
 
 std::uint32_t Supervisor::spawn(std::uint32_t slot, const SpawnOptions& options) {
+  throw_if_forked();
   if (slot >= slots()) {
     throw Error("spawn worker " + std::to_string(slot), 0,
                 "The supervisor has " + std::to_string(slots()) + " slots, counted from 0");
@@ -321,6 +328,7 @@ std::uint32_t Supervisor::spawn(std::uint32_t slot, const SpawnOptions& options)
 }
 
 bool Supervisor::kill(std::uint32_t slot, int signo) {
+  throw_if_forked();
   const std::lock_guard lock(state_->mutex);
   if (slot >= slots() || state_->slots[slot].phase != State::Phase::kRunning) return false;
   send_signal(state_->slots[slot].pidfd.get(), signo);
@@ -328,6 +336,7 @@ bool Supervisor::kill(std::uint32_t slot, int signo) {
 }
 
 std::optional<Event> Supervisor::poll() {
+  throw_if_forked();
   const std::lock_guard lock(state_->mutex);
   if (state_->events.empty()) return std::nullopt;
   Event event = std::move(state_->events.front());
@@ -348,6 +357,7 @@ bool Supervisor::alive(std::uint32_t slot) const {
 }
 
 pid_t Supervisor::pid(std::uint32_t slot) const {
+  throw_if_forked();
   const std::lock_guard lock(state_->mutex);
   return slot < slots() ? state_->slots[slot].pid : 0;
 }

@@ -47,13 +47,26 @@ void die_with_parent(pid_t parent) {
   ::_exit(status);
 }
 
+/// Gives the context what a ProcessContext laid out, if the parent has one.
+void find_run(WorkerContext& context) {
+  if (!context.arena.contains(RunControl::kName)) return;
+  context.control = context.arena.get<RunControl>(RunControl::kName);
+  context.nprocs = context.control->nprocs;
+  const auto results = context.arena.get_array<ResultRecord>(ResultRecord::kName);
+  if (context.slot < results.size()) context.result = &results[context.slot];
+}
+
 void run_entry(const WorkerArguments& arguments, WorkerContext& context) {
   const auto found = registry().find(arguments.entry);
   if (found == registry().end()) {
     throw Error("start worker entry '" + arguments.entry + "'", 0,
                 "No entry of this name is registered: use PASSEL_ENTRY at namespace scope");
   }
-  found->second.entry(context);
+  try {
+    found->second.entry(context);
+  } catch (const Stopped&) {
+    // An orderly end: the entry left a blocking call because the run is being stopped.
+  }
 }
 
 [[noreturn]] void run_worker(const WorkerArguments& arguments) {
@@ -67,6 +80,7 @@ void run_entry(const WorkerArguments& arguments, WorkerContext& context) {
   CrashRecord* record = nullptr;
   try {
     context = WorkerContext{arguments.slot, arguments.incarnation, Arena::attach(kArenaFd)};
+    find_run(*context);
     const auto records = context->arena.get_array<CrashRecord>(Supervisor::kCrashRecords);
     if (arguments.slot >= records.size()) {
       throw Error("start worker in slot " + std::to_string(arguments.slot), 0,
@@ -124,6 +138,12 @@ std::string_view find_entry_name(const void* key) {
     if (key != nullptr && registration.key == key) return name;
   }
   return {};
+}
+
+std::vector<std::string> entry_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, registration] : registry()) names.push_back(name);
+  return names;
 }
 
 void init(int argc, char** argv) {

@@ -2,10 +2,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "passel/shm/arena.h"
+#include "passel/shm/result_record.h"
+#include "passel/shm/run_control.h"
 
 namespace passel::shm {
 
@@ -14,6 +18,15 @@ struct WorkerContext {
   std::uint32_t slot;         ///< which of the supervisor's slots, from 0
   std::uint32_t incarnation;  ///< the how-manieth process of this slot, from 1
   Arena arena;                ///< the parent's, mapped here
+  std::uint32_t nprocs = 0;   ///< how many slots there are; 0 without a ProcessContext
+  // In the arena; nullptr when the parent has a Supervisor, but no ProcessContext.
+  const RunControl* control = nullptr;
+  ResultRecord* result = nullptr;
+
+  /// The parent asks all workers to finish in order. Cheap: look at it as often as you like.
+  [[nodiscard]] bool stop_requested() const noexcept {
+    return control != nullptr && control->stop.load() != 0;
+  }
 };
 
 using Entry = std::function<void(WorkerContext&)>;
@@ -27,31 +40,48 @@ void register_entry(std::string_view name, Entry entry, const void* key = nullpt
 /// The name under which a function was registered, or an empty string.
 [[nodiscard]] std::string_view find_entry_name(const void* key);
 
-/// Turns `void f(Worker&)` into an entry, where Worker is WorkerContext or is constructible from
-/// WorkerContext&.
-template <class Worker>
-Entry make_entry(void (*function)(Worker&)) {
-  if constexpr (std::is_same_v<Worker, WorkerContext>) {
-    return function;
-  } else {
-    return [function](WorkerContext& context) {
-      Worker worker(context);
-      function(worker);
+/// All registered names, sorted.
+[[nodiscard]] std::vector<std::string> entry_names();
+
+/// Turns `R f(Worker&)` into an entry, where Worker is WorkerContext or is constructible from
+/// WorkerContext&. The parent finds what f returned as ProcessContext::result(); without a
+/// ProcessContext it is dropped.
+template <class R, class Worker>
+Entry make_entry(R (*function)(Worker&)) {
+  static_assert(
+      std::is_void_v<R> || kIsResult<R>,
+      "an entry returns nothing, or a trivially copyable value that is no pointer and has "
+      "at most passel::shm::kResultBytes (1024) bytes");
+  return [function](WorkerContext& context) {
+    const auto call = [&](Worker& worker) {
+      if constexpr (std::is_void_v<R>) {
+        function(worker);
+      } else {
+        const R value = function(worker);
+        if (context.result != nullptr) write_result(*context.result, value);
+      }
     };
-  }
+    if constexpr (std::is_same_v<Worker, WorkerContext>) {
+      call(context);
+    } else {
+      Worker worker(context);
+      call(worker);
+    }
+  };
 }
 
 /// The key of a function for register_entry() and find_entry_name().
-template <class Worker>
-const void* entry_key(void (*function)(Worker&)) noexcept {
+template <class R, class Worker>
+const void* entry_key(R (*function)(Worker&)) noexcept {
   return reinterpret_cast<const void*>(function);
 }
 
 /// First thing in main, before any thread starts.
 ///
-/// In a spawned worker it runs the entry and never returns: exit status 0 when the entry returned,
-/// 70 when it threw (the message goes to the crash record and to stderr), 71 when the worker could
-/// not be set up. The worker dies with its parent, however the parent dies.
+/// In a spawned worker it runs the entry and never returns: exit status 0 when the entry returned
+/// or let Stopped pass, 70 when it threw anything else (the message goes to the crash record and to
+/// stderr), 71 when the worker could not be set up. The worker dies with its parent, however the
+/// parent dies.
 ///
 /// In the parent it blocks SIGINT, SIGTERM and SIGHUP, which the supervisor reads from a file
 /// descriptor, and undoes an inherited "ignore" of SIGCHLD, under which exit codes are lost.
