@@ -1,7 +1,14 @@
 #include "passel/shm_torch/bindings.h"
 
+#include <ATen/ops/zeros_like.h>
+
+#include <map>
+#include <string_view>
+
 namespace passel::shm {
 namespace {
+
+constexpr std::string_view kGradient = ".grad";
 
 std::string describe(const at::Tensor& tensor) {
   std::string text = std::string(c10::toString(tensor.scalar_type())) + " [";
@@ -12,6 +19,20 @@ std::string describe(const at::Tensor& tensor) {
 }
 
 }  // namespace
+
+std::string gradient_name(const std::string& name) {
+  return name + std::string(kGradient);
+}
+
+std::vector<NamedTensor> with_gradients(std::span<const NamedTensor> tensors) {
+  std::vector<NamedTensor> gradients;
+  for (const auto& [name, tensor] : tensors) {
+    if (!tensor.requires_grad()) continue;
+    tensor.mutable_grad() = at::zeros_like(tensor.detach());
+    gradients.emplace_back(gradient_name(name), tensor.grad());
+  }
+  return gradients;
+}
 
 SharingLost::SharingLost(const std::string& name)
     : Error("use the shared tensor '" + name + "'", 0,
@@ -24,12 +45,21 @@ void Bindings::bind(const std::string& group, std::span<const NamedTensor> tenso
     throw Error("bind to the shared tensors '" + group + "'", 0,
                 what + ": build it here as in the parent");
   };
-  if (tensors.size() != shared.size()) {
-    refuse("Expected " + std::to_string(shared.size()) + " tensors, got " +
+  std::map<std::string, at::Tensor> gradients;
+  std::vector<NamedTensor> values;
+  for (const auto& [name, tensor] : shared) {
+    if (name.ends_with(kGradient)) {
+      gradients.emplace(name, tensor);
+    } else {
+      values.emplace_back(name, tensor);
+    }
+  }
+  if (tensors.size() != values.size()) {
+    refuse("Expected " + std::to_string(values.size()) + " tensors, got " +
            std::to_string(tensors.size()));
   }
-  for (std::size_t i = 0; i < shared.size(); ++i) {
-    const auto& [expected_name, expected] = shared[i];
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto& [expected_name, expected] = values[i];
     const auto& [name, tensor] = tensors[i];
     if (name != expected_name || tensor.sizes() != expected.sizes() ||
         tensor.scalar_type() != expected.scalar_type()) {
@@ -37,10 +67,13 @@ void Bindings::bind(const std::string& group, std::span<const NamedTensor> tenso
              describe(tensor));
     }
   }
-  for (std::size_t i = 0; i < shared.size(); ++i) {
-    tensors[i].second.set_data(shared[i].second.detach());
-    bound_.push_back(
-        {group + "/" + tensors[i].first, tensors[i].second, tensors[i].second.storage().data()});
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto& [name, tensor] = tensors[i];
+    tensor.set_data(values[i].second.detach());
+    if (const auto found = gradients.find(gradient_name(name)); found != gradients.end()) {
+      tensor.mutable_grad() = found->second;
+    }
+    bound_.push_back({group + "/" + name, tensor, tensor.storage().data()});
   }
 }
 

@@ -25,7 +25,10 @@ void ExchangeQueue::check_reader() const {
 }
 
 void ExchangeQueue::refuse_closed() const {
-  if (!closed()) throw Stopped("put into " + quoted());
+  if (!closed() && exchange_->process() != 0) throw Stopped("put into " + quoted());
+  if (!closed()) {
+    throw Error("put into " + quoted(), 0, "All workers have ended: nobody would get it");
+  }
   throw Error("put into " + quoted(), 0, "It was closed: nobody would get it");
 }
 

@@ -18,10 +18,18 @@ class SharingLost : public Error {
   explicit SharingLost(const std::string& name);
 };
 
+/// The name under which the gradient of a tensor is shared.
+std::string gradient_name(const std::string& name);
+
+/// Gives each tensor that requires grad a gradient of zeros, and returns these under
+/// their own names.
+std::vector<NamedTensor> with_gradients(std::span<const NamedTensor> tensors);
+
 /// Tensors of this process that must stay where they were bound.
 class Bindings {
  public:
-  /// Gives each tensor the data of its namesake in `group`.
+  /// Gives each tensor the data of its namesake in `group`, and the gradient that is
+  /// shared with it, if one is.
   /// @throws Error naming the first difference in names, types or sizes
   void bind(const std::string& group, std::span<const NamedTensor> tensors,
             std::span<const NamedTensor> shared);

@@ -47,7 +47,8 @@ class ExchangeQueue {
 
   /// @throws Error: a message with such a handle was dropped
   [[noreturn]] void refuse_message(HandleStatus status) const;
-  /// @throws Stopped when the run is being stopped, otherwise Error: the queue is closed
+  /// @throws Stopped in a worker when the run is being stopped, otherwise Error: the queue is
+  ///   closed, or all workers have ended
   [[noreturn]] void refuse_closed() const;
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "passel/shm/worker.h"
+#include "passel/shm_torch/named_tensors.h"
+#include "passel/shm_torch/record_queue.h"
+#include "passel/shm_torch/shared_tensors.h"
+#include "passel/shm_torch/tensor_exchange.h"
+#include "passel/shm_torch/tensor_queue.h"
+
+namespace passel::shm {
+
+/// A spawned worker's side of what the parent shared. Made by spawn() before the
+/// entry runs; torch's random numbers are seeded by then with the run's seed, the
+/// slot and the incarnation.
+///
+/// Threads: queues and tensors from any, all else from the entry's.
+class Worker {
+ public:
+  explicit Worker(WorkerContext& context);
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  [[nodiscard]] std::uint32_t slot() const noexcept { return context_.slot; }
+  /// The how-manieth process of this slot, from 1.
+  [[nodiscard]] std::uint32_t incarnation() const noexcept { return context_.incarnation; }
+  [[nodiscard]] std::uint32_t workers() const noexcept;
+  /// Ctrl-C was pressed in the parent: finish. Queues then behave as if closed.
+  [[nodiscard]] bool stop_requested() const { return context_.stop_requested(); }
+
+  /// Makes the parameters and buffers of a module, built as in the parent, the shared
+  /// ones. From then on they are checked at every get() of a queue: see check_sharing().
+  template <class Module>
+  void bind(const std::string& name, Module& module) {
+    bind(name, named_tensors(module_of(module)));
+  }
+  void bind(const std::string& name, const std::vector<NamedTensor>& tensors);
+  /// @throws SharingLost when a bound tensor has been given other memory
+  void check_sharing() const { exchange_->check_sharing(); }
+
+  /// What the parent shared under this name.
+  at::Tensor tensor(const std::string& name) const;
+  std::vector<NamedTensor> tensors(const std::string& name) const;
+  template <class T>
+  T& value(const std::string& name) const {
+    return *context_.arena.get<T>(name);
+  }
+
+  TensorQueue queue(const std::string& name) const {
+    return TensorQueue(RecordChannel<NoData, 1>::open(exchange_, name));
+  }
+  template <class T, int N>
+  RecordQueue<T, N> queue(const std::string& name) const {
+    return RecordQueue<T, N>(RecordChannel<T, N>::open(exchange_, name));
+  }
+
+  /// See TensorExchange.
+  at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype) const {
+    return exchange_->empty(sizes, dtype);
+  }
+  at::Tensor compact(const at::Tensor& tensor) const { return exchange_->compact(tensor); }
+  [[nodiscard]] TensorExchange& exchange() const noexcept { return *exchange_; }
+
+ private:
+  WorkerContext& context_;
+  std::shared_ptr<TensorExchange> exchange_;
+};
+
+}  // namespace passel::shm
