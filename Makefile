@@ -8,7 +8,7 @@ PROGRAM := $(BUILD)/src/passel
 TORCH_SET := slim
 
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build train test stress fuzz sanitize bench lint format clean FORCE
+.PHONY: help setup configure build train test stress fuzz sanitize bench bench-shm lint format clean FORCE
 
 help: ## Show this text
 	@echo 'Usage: make TARGET [ARGS="..."] [PRESET=release|dev|ci|asan|tsan|cuda]'
@@ -38,7 +38,7 @@ train: configure ## Build the program and train: make train ARGS="--epochs 1"
 	cmake --build $(BUILD) --target passel
 	$(PROGRAM) train $(ARGS)
 
-test stress bench: TORCH_SET := full
+test stress bench bench-shm: TORCH_SET := full
 
 test: build ## Build everything and run the tests
 	ctest --preset $(PRESET) -LE stress -j $(JOBS) $(ARGS)
@@ -66,6 +66,10 @@ sanitize: setup ## Run the tests without torch under Address-, UB- and ThreadSan
 bench: configure ## Measure beside torch.multiprocessing; writes build/bench/bench.json
 	cmake --build $(BUILD) --target passel
 	.venv/bin/python tests/bench/bench.py --program $(PROGRAM) $(ARGS)
+
+bench-shm: configure ## Measure queues, tensors and spawning beside those of others
+	cmake --build $(BUILD) --target shm_bench
+	.venv/bin/python tests/bench/bench_shm.py --program $(BUILD)/tests/bench/shm_bench $(ARGS)
 
 lint: TORCH_SET := slim lint
 lint: configure ## Check format, layering and clang-tidy

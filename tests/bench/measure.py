@@ -46,10 +46,10 @@ def machine() -> str:
 
 def write_results(results: list[dict], file: Path) -> None:
     """Prints the table and writes it as JSON. ratio > 1: better than the peer."""
-    print(f"{'name':<22}{'value':>12}{'peer':>12}  {'unit':<12}{'ratio':>7}")
+    print(f"{'name':<28}{'value':>12}{'peer':>12}  {'unit':<12}{'ratio':>7}")
     for result in results:
         print(
-            f"{result['name']:<22}{result['value']:>12.4g}{result['peer_value']:>12.4g}"
+            f"{result['name']:<28}{result['value']:>12.4g}{result['peer_value']:>12.4g}"
             f"  {result['unit']:<12}{result['ratio']:>7.2f}"
         )
     file.parent.mkdir(parents=True, exist_ok=True)
