@@ -8,6 +8,7 @@
 #include "passel/train/errors.h"
 #include "passel/train/evaluator.h"
 #include "passel/train/export_pt.h"
+#include "passel/train/file_kind.h"
 #include "passel/train/run_folder.h"
 #include "saved_run.h"
 
@@ -64,6 +65,11 @@ int run_export(const Command& command) {
   const Model model(saved.header.shape, saved.header.config.hidden_size, saved.header.config.seed);
   auto output = command.output;
   if (output.empty()) output = saved.file.path().stem().string() + ".pt";
+  // A rename to its name would put a file in the place of a device.
+  if (std::filesystem::exists(output) && !std::filesystem::is_regular_file(output)) {
+    throw UsageError(fmt::format("--output: expected the name of a file, got {}, which is {}",
+                                 output.string(), file_kind(output)));
+  }
   export_pt(output, load_parameters(saved, model));
   fmt::print("{}\n", output.string());
   return 0;

@@ -3,9 +3,14 @@
 #include <torch/headeronly/version.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstring>
 #include <exception>
 #include <new>
+#include <sstream>
+#include <system_error>
 
 #include "commands.h"
 #include "options.h"
@@ -21,7 +26,19 @@ namespace {
 
 enum ExitCode : int { kDone = 0, kFailed = 1, kUsage = 2, kData = 3 };
 
+// shm::init() blocks them for the supervisor, which reads them during a run. Where there is none,
+// they end the program at once.
+void let_stop_signals_through() {
+  sigset_t stops;
+  sigemptyset(&stops);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&stops, number);
+  pthread_sigmask(SIG_UNBLOCK, &stops, nullptr);
+}
+
 int dispatch(const Command& command, const std::vector<std::string>& argv) {
+  if (command.kind != Command::Kind::kTrain && command.kind != Command::Kind::kResume) {
+    let_stop_signals_through();
+  }
   switch (command.kind) {
     case Command::Kind::kTrain:
       return run_train(command, argv);
@@ -53,10 +70,28 @@ void open_standard_files() {
   if (fd >= 0) close(fd);
 }
 
+// Nobody reads what is said about a pipe whose reader has gone on purpose (| head).
+int fail_to_answer(int error_number) {
+  if (error_number == EPIPE) return kFailed;
+  return fail(kFailed, fmt::format("expected to write the answer to stdout, got: {}. Make room "
+                                   "there, or send it elsewhere",
+                                   std::strerror(error_number)));
+}
+
+// stdout is buffered: that an answer did not get out may show only here.
+int flush_stdout(int code) {
+  if (std::fflush(stdout) == 0 || code != kDone) return code;
+  return fail_to_answer(errno);
+}
+
 int run(int argc, char** argv) {
   try {
-    const auto parsed = parse(argc, argv, TORCH_VERSION);
-    if (const int* code = std::get_if<int>(&parsed)) return *code;
+    std::ostringstream answer;
+    const auto parsed = parse(argc, argv, TORCH_VERSION, answer);
+    if (const int* code = std::get_if<int>(&parsed)) {
+      fmt::print("{}", answer.str());
+      return *code;
+    }
     return dispatch(std::get<Command>(parsed), {argv, argv + argc});
   } catch (const UsageError& error) {
     return fail(kUsage, error.what());
@@ -66,6 +101,9 @@ int run(int argc, char** argv) {
     return fail(128 + interrupted.signal, "stopped at once, without saving");
   } catch (const std::bad_alloc&) {
     return fail(kFailed, "out of memory. Lower --batch-size or --hidden-size");
+  } catch (const std::system_error& error) {
+    if (std::ferror(stdout) != 0) return fail_to_answer(error.code().value());
+    return fail(kFailed, error.what());
   } catch (const std::exception& error) {
     return fail(kFailed, error.what());
   }
@@ -83,5 +121,5 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   passel::shm::register_entry(passel::train::kWorkerEntry, passel::train::run_worker);
   passel::shm::init(argc, argv);
-  return passel::train::run(argc, argv);
+  return passel::train::flush_stdout(passel::train::run(argc, argv));
 }

@@ -27,7 +27,7 @@ constexpr const char* kExamples =
     "      keeps a configuration and trains with it; options win over the file.\n"
     "\n"
     "Exit codes: 0 done, 1 training failed, 2 wrong use, 3 data or checkpoint unreadable,\n"
-    "130 and 143 stopped by SIGINT and SIGTERM after saving.";
+    "129, 130 and 143 stopped by SIGHUP, SIGINT and SIGTERM after saving.";
 
 constexpr std::string_view kRunOrCheckpoint = "RUN|CHECKPOINT";
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <filesystem>
-#include <iostream>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <variant>
@@ -27,6 +27,6 @@ struct Command {
 /// (--help, --version: printed to `out`). Throws UsageError, one sentence or
 /// two, for anything else that is not a command.
 std::variant<Command, int> parse(int argc, const char* const* argv,
-                                 const std::string& torch_version, std::ostream& out = std::cout);
+                                 const std::string& torch_version, std::ostream& out);
 
 }  // namespace passel::train

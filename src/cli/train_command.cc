@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "passel/train/coordinator.h"
 #include "passel/train/errors.h"
+#include "passel/train/machine_limits.h"
 #include "passel/train/manifest.h"
 #include "saved_run.h"
 
@@ -28,6 +29,7 @@ void check_against_data(const Config& config, const Dataset& dataset, std::int64
     throw UsageError("expected --device cpu, got " + config.device +
                      ". This build trains on the CPU");
   }
+  check_open_files(config.workers);
   if (config.batch_size > dataset.train_size()) {
     throw UsageError(
         fmt::format("expected --batch-size to be at most the {} training samples, got "
@@ -115,6 +117,8 @@ int train(const Config& config, const RunFolder& folder, Dataset& dataset, const
                             plan, start.ticket, ticket_count(config, plan));
     progress.note(fmt::format("run {}: {} tickets, {} workers, mode {}", folder.root().string(),
                               ticket_count(config, plan), config.workers, config.mode));
+    const std::string crowded = crowding(config.workers, cores_allowed());
+    if (!crowded.empty()) progress.warn(crowded);
     coordinator.spawn_workers();
     dataset.load();
     return conclude(coordinator.run(), progress, manifest, metrics);

@@ -9,7 +9,6 @@
 namespace passel::train {
 namespace {
 
-constexpr std::int64_t kMaxSteps = 1'000'000;
 constexpr std::int64_t kMaxSamples = std::int64_t{1} << 32;
 
 void expect_within(std::int64_t value, std::int64_t least, std::int64_t most, const char* what) {
@@ -41,7 +40,7 @@ float write_sample(Philox random, std::int64_t steps, float* x, std::int64_t str
 AddingProblem::AddingProblem(std::uint64_t seed, std::int64_t steps, std::int64_t train_size,
                              std::int64_t test_size)
     : seed_(seed), steps_(steps), train_size_(train_size), test_size_(test_size) {
-  expect_within(steps, 2, kMaxSteps, "a number of steps");
+  expect_within(steps, kMinSteps, kMaxSteps, "a number of steps");
   expect_within(train_size, 1, kMaxSamples, "a number of training samples");
   expect_within(test_size, 1, kMaxSamples, "a number of test samples");
 }

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "passel/train/errors.h"
+#include "passel/train/file_kind.h"
 
 namespace passel::train {
 namespace {
@@ -22,14 +23,14 @@ InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
   // O_NONBLOCK: opening a FIFO by mistake must not wait for its writer.
   fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd_ < 0) {
+    if (errno == ENXIO) fail_as(file_kind(path_));  // a socket, or a device without its driver
     fail("cannot be opened for reading: " + errno_text());
   }
   struct stat status {};
   const bool known = fstat(fd_, &status) == 0;
   if (!known || !S_ISREG(status.st_mode)) {
     close(fd_);
-    fail(std::string("expected a regular file, found ") +
-         (known && S_ISDIR(status.st_mode) ? "a folder" : "something else"));
+    fail_as(known ? file_kind(status.st_mode) : "something else");
   }
   size_ = static_cast<std::uint64_t>(status.st_size);
 }
@@ -51,6 +52,10 @@ std::size_t InputFile::read(std::span<std::byte> out) {
     done += got > 0 ? static_cast<std::size_t>(got) : 0;
   }
   return done;
+}
+
+void InputFile::fail_as(std::string_view kind) const {
+  fail("expected a regular file, got " + std::string(kind));
 }
 
 void InputFile::fail(const std::string& cause) const {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "passel/train/adding_problem.h"
+
 namespace passel::train {
 namespace {
 
@@ -26,7 +28,7 @@ std::vector<Field> make_fields() {
        .value = "N",
        .help = "Length of a sequence of the adding problem, in steps",
        .member = &C::adding_steps,
-       .range = {2, 1 << 20}},
+       .range = {AddingProblem::kMinSteps, AddingProblem::kMaxSteps}},
 
       {.name = "hidden_size",
        .group = "model",

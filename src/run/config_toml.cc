@@ -2,15 +2,13 @@
 // written as in JSON, besides literal strings in single quotes.
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 
 #include "passel/train/config_fields.h"
 #include "passel/train/errors.h"
+#include "passel/train/input_file.h"
 #include "passel/train/wording.h"
 
 namespace passel::train {
@@ -19,6 +17,8 @@ namespace {
 constexpr std::string_view kBlank = " \t\r";
 
 constexpr std::size_t kLargestFile = 1 << 20;
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // some editors begin UTF-8 with it
 
 using nlohmann::json;
 
@@ -83,6 +83,7 @@ void read_line(Config& config, std::string_view line, const std::string& place,
 }  // namespace
 
 void read_toml_into(Config& config, std::string_view text, const std::string& source) {
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   std::set<std::string, std::less<>> seen;
   for (int number = 1; !text.empty(); ++number) {
     const auto end = text.find('\n');
@@ -111,16 +112,18 @@ std::string to_toml(const Config& config) {
 }
 
 std::string read_config_text(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::string text(kLargestFile, '\0');
-  if (stream) stream.read(text.data(), kLargestFile);
-  if (!stream.eof()) {
-    const bool long_file = stream.good();
-    throw UsageError(fmt::format("{}: expected a configuration file, got {}.", file.string(),
-                                 long_file ? "more than a MiB" : std::strerror(errno)));
+  try {
+    InputFile input(file);
+    if (input.size() > kLargestFile) {
+      input.fail("expected a configuration file, got more than a MiB");
+    }
+    std::string text(kLargestFile, '\0');
+    text.resize(input.read(std::as_writable_bytes(std::span(text))));
+    return text;
+  } catch (const DataError& error) {
+    throw UsageError(
+        fmt::format("{}. A configuration is text in TOML, in a file of its own.", error.what()));
   }
-  text.resize(static_cast<std::size_t>(stream.gcount()));
-  return text;
 }
 
 Config load_config(const std::filesystem::path& file) {

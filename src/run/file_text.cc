@@ -1,8 +1,9 @@
 #include "file_text.h"
 
 #include <chrono>
-#include <fstream>
-#include <sstream>
+
+#include "passel/train/errors.h"
+#include "passel/train/input_file.h"
 
 namespace passel::train {
 
@@ -12,10 +13,14 @@ double unix_time() {
 }
 
 std::string read_text(const std::filesystem::path& file) {
-  const std::ifstream stream(file, std::ios::binary);
-  std::ostringstream text;
-  if (stream) text << stream.rdbuf();
-  return std::move(text).str();
+  try {
+    InputFile input(file);
+    std::string text(input.size(), '\0');
+    text.resize(input.read(std::as_writable_bytes(std::span(text))));
+    return text;
+  } catch (const DataError&) {
+    return {};
+  }
 }
 
 }  // namespace passel::train

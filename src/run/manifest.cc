@@ -1,7 +1,6 @@
 #include "passel/train/manifest.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 
 #include "file_text.h"
 #include "passel/train/errors.h"
+#include "passel/train/machine_limits.h"
 
 namespace passel::train {
 namespace {
@@ -28,12 +28,6 @@ std::string cpu_model() {
     }
   }
   return {};
-}
-
-int cores_allowed() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  return ::sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 0;
 }
 
 std::string kernel() {

@@ -11,13 +11,14 @@
 
 #include "file_text.h"
 #include "passel/train/errors.h"
+#include "passel/train/file_kind.h"
 
 namespace passel::train {
 namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse(const fs::path& root, const fs::path& part, const char* reason) {
+[[noreturn]] void refuse(const fs::path& root, const fs::path& part, std::string_view reason) {
   throw UsageError(
       fmt::format("out: expected a folder that can be made, got {}: {} ({}). "
                   "Choose another place with --out.",
@@ -28,7 +29,7 @@ void make_parent(const fs::path& root) {
   const fs::path parent = root.parent_path();
   std::error_code error;
   if (!parent.empty()) fs::create_directories(parent, error);
-  if (error) refuse(root, parent, error.message().c_str());
+  if (error) refuse(root, parent, error.message());
 }
 
 // False: something of that name exists.
@@ -43,9 +44,9 @@ fs::path make_named(fs::path root) {
   make_parent(root);
   if (make_folder(root, root)) return root;
   std::error_code error;
-  if (!fs::is_directory(root, error)) refuse(root, root, "it is a file");
+  if (!fs::is_directory(root, error)) refuse(root, root, fmt::format("it is {}", file_kind(root)));
   if (fs::is_empty(root, error) && !error) return root;
-  if (error) refuse(root, root, error.message().c_str());
+  if (error) refuse(root, root, error.message());
   throw UsageError(fmt::format(
       "out: expected a new or empty folder, got {}, which holds {}.", root.string(),
       RunFolder::is_run_folder(root) ? "a run. Continue it with `passel resume`, or choose another"
@@ -71,7 +72,11 @@ RunFolder RunFolder::create(const Config& config) {
   validate(config);
   RunFolder folder(config.out.empty() ? make_default(config) : make_named(config.out));
   make_folder(folder.root_, folder.checkpoints());
-  folder.write_config(config);
+  try {
+    replace_text(folder.config(), to_toml(config));
+  } catch (const FileError& error) {
+    refuse(folder.root_, folder.config(), std::strerror(error.error_number()));
+  }
   return folder;
 }
 
@@ -83,10 +88,10 @@ RunFolder RunFolder::open(const fs::path& root) {
                                  error ? error.message() : "No such file or directory"));
   }
   if (!is_run_folder(root)) {
-    throw DataError(
-        fmt::format("{}: expected a run folder, got {}. A run folder holds config.toml "
-                    "and checkpoints/, as `passel train` makes them.",
-                    root.string(), fs::is_directory(status) ? "a folder without these" : "a file"));
+    throw DataError(fmt::format(
+        "{}: expected a run folder, got {}. A run folder holds config.toml "
+        "and checkpoints/, as `passel train` makes them.",
+        root.string(), fs::is_directory(status) ? "a folder without these" : file_kind(root)));
   }
   return RunFolder(root);
 }
@@ -113,7 +118,10 @@ void RunFolder::write_config(const Config& config) const {
   try {
     replace_text(this->config(), to_toml(config));
   } catch (const FileError& error) {
-    refuse(root_, this->config(), std::strerror(error.error_number()));
+    throw UsageError(fmt::format(
+        "{}: expected a run folder that can be written, got: {}. Make room there, or make it "
+        "writable, and resume again; the run is as it was.",
+        this->config().string(), std::strerror(error.error_number())));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "command_line.h"
+#include "passel/train/adding_problem.h"
 #include "passel/train/config_fields.h"
 
 namespace passel::train {
@@ -68,6 +69,16 @@ TEST(OptionErrors, RefuseWholeNumbersWithFractions) {
   EXPECT_THAT(refusal_of({"train", "--epochs", "1.5"}), HasSubstr("got \"1.5\""));
   EXPECT_THAT(refusal_of({"train", "--seed", "-1"}),
               HasSubstr("from 0 to 18446744073709551615, got \"-1\""));
+}
+
+// The option and the data set have one limit.
+TEST(OptionErrors, RefuseMoreStepsThanTheAddingProblemTakes) {
+  EXPECT_EQ(AddingProblem(0, 1'000'000, 1, 1).shape().steps, 1'000'000);
+  EXPECT_EQ(test::command_of({"train", "--adding-steps", "1000000"}).config.adding_steps,
+            1'000'000);
+  EXPECT_THROW(AddingProblem(0, 1'000'001, 1, 1), UsageError);
+  EXPECT_EQ(refusal_of({"train", "--adding-steps", "1000001"}),
+            "--adding-steps: expected a whole number from 2 to 1000000, got 1000001.");
 }
 
 TEST(OptionErrors, RefuseFlagsWithOtherValues) {

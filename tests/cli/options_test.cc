@@ -211,8 +211,8 @@ TEST(Options, VersionNamesPasselAndLibtorch) {
 
 TEST(Options, HelpListsCommandsExamplesAndExitCodes) {
   const std::string help = answer_to({"--help"});
-  for (const char* text : {"train", "eval", "resume", "inspect", "export",
-                           "Examples:", "passel train --workers 4", "Exit codes: 0 done"}) {
+  for (const char* text : {"train", "eval", "resume", "inspect", "export", "Examples:",
+                           "passel train --workers 4", "Exit codes: 0 done", "129, 130 and 143"}) {
     EXPECT_THAT(help, HasSubstr(text));
   }
 }

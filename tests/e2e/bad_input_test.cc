@@ -1,3 +1,11 @@
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdio>
+
 #include "small_run.h"
 
 namespace passel::testing {
@@ -10,6 +18,20 @@ struct Case {
 };
 
 using BadInput = SmallRun;
+
+/// Runs a line of the shell, in which $PASSEL is the program; what it leaves on stdout.
+Finished run_shell(const std::string& line) {
+  const std::string command = "PASSEL=" PASSEL_PROGRAM "; " + line;
+  FILE* const pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("popen failed");
+  std::string text;
+  std::array<char, 4096> part;
+  while (const std::size_t got = fread(part.data(), 1, part.size(), pipe)) {
+    text.append(part.data(), got);
+  }
+  const int status = pclose(pipe);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text};
+}
 
 TEST_F(BadInput, InOptionsIsRefusedBeforeAnythingIsMade) {
   const std::vector<Case> cases = {
@@ -113,6 +135,107 @@ TEST_F(BadInput, InTargetsOfOtherCommandsIsRefused) {
   }
   EXPECT_EQ(run_passel({}).code, 2);
   EXPECT_EQ(run_passel({"fly"}).code, 2);
+}
+
+// A FIFO that is waited for would keep the program from being stopped as well.
+TEST_F(BadInput, ThatIsNoRegularFileIsNamedAndNotWaitedFor) {
+  const std::filesystem::path fifo = run("fifo");
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const std::vector<std::pair<std::vector<std::string>, int>> cases = {
+      {train({"--config", fifo}), 2},
+      {train({"--resume", fifo}), 3},
+      {{"resume", fifo}, 3},
+      {{"eval", fifo}, 3},
+      {{"inspect", fifo}, 3},
+      {{"export", fifo}, 3},
+      {{"train", "--out", fifo, "--dataset", "adding"}, 2}};
+  for (const auto& [words, code] : cases) {
+    const Finished finished = run_passel(words);
+    EXPECT_EQ(finished.code, code) << words[0] << ": " << finished.text;
+    EXPECT_NE(finished.text.find("a pipe or FIFO"), std::string::npos) << finished.text;
+    EXPECT_FALSE(std::filesystem::exists(run()));
+  }
+  const Finished device = run_passel(train({"--resume", "/dev/zero"}));
+  EXPECT_NE(device.text.find("a character device"), std::string::npos) << device.text;
+}
+
+TEST_F(BadInput, OfAnExportOntoADeviceLeavesItThere) {
+  ASSERT_EQ(run_passel(train({"--max-tickets", "5"})).code, 0);
+  const std::filesystem::path fifo = run("fifo");
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const Finished finished = run_passel({"export", run(), "-o", fifo});
+  EXPECT_EQ(finished.code, 2) << finished.text;
+  EXPECT_TRUE(std::filesystem::is_fifo(fifo));
+}
+
+TEST_F(BadInput, IsAStdoutThatCannotBeWritten) {
+  ASSERT_EQ(run_passel(train({"--max-tickets", "5"})).code, 0);
+  const std::string target = run();
+  for (const std::string& words :
+       {std::string("--help"), std::string("--version"), std::string("train --help"),
+        std::string("train --print-config"), "inspect " + target, "eval " + target,
+        "export " + target + " -o " + (folder_ / "model.pt").string()}) {
+    const Finished full = run_shell("exec $PASSEL " + words + " 2>&1 >/dev/full");
+    EXPECT_EQ(full.code, 1) << words;
+    EXPECT_NE(full.text.find("No space left on device"), std::string::npos) << words << full.text;
+    EXPECT_EQ(std::ranges::count(full.text, '\n'), 1) << words << ": " << full.text;
+  }
+}
+
+// Only runs save before they stop. The signal is there before the program is, and blocked: it stays
+// pending unless the program lets it through.
+TEST_F(BadInput, DoesNotKeepASignalFromEndingOtherCommands) {
+  ASSERT_EQ(run_passel(train({"--max-tickets", "5"})).code, 0);
+  sigset_t stop;
+  sigset_t before;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTERM);
+  for (const char* command : {"eval", "inspect", "export"}) {
+    pthread_sigmask(SIG_BLOCK, &stop, &before);
+    PasselProgram program({command, run()}, text_file());
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    program.signal(SIGTERM);
+    EXPECT_EQ(program.wait().code, 128 + SIGTERM) << command;
+  }
+}
+
+// As when `| head` has seen enough.
+TEST_F(BadInput, IsNoPipeWhoseReaderIsGoneButItIsNotSuccess) {
+  const std::string fifo = run("fifo");
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  for (const char* words : {"--version", "train --help", "train --print-config"}) {
+    const Finished finished = run_shell("exec 3<>" + fifo + " 4>" + fifo + " 3>&-; exec $PASSEL " +
+                                        words + " 2>&1 >&4 4>&-");
+    EXPECT_EQ(finished.code, 1) << words;
+    EXPECT_EQ(finished.text, "") << words;
+  }
+}
+
+// Three are open already; nine a run and one a worker come on top.
+TEST_F(BadInput, IsALimitOfOpenFilesThatIsTooLow) {
+  std::string words = "exec $PASSEL";
+  for (const std::string& word : train({"--workers", "4", "--max-tickets", "8"}))
+    words += " " + word;
+  for (const char* few : {"8", "12", "15"}) {
+    const Finished refused = run_shell(std::string("exec 2>&1; ulimit -n ") + few + "; " + words);
+    EXPECT_EQ(refused.code, 2) << few << refused.text;
+    EXPECT_NE(refused.text.find("open files"), std::string::npos) << refused.text;
+    EXPECT_NE(refused.text.find("ulimit -n"), std::string::npos) << refused.text;
+    EXPECT_FALSE(std::filesystem::exists(run())) << few;
+  }
+}
+
+TEST_F(BadInput, OfTooManyWorkersForTheCpusIsAWarning) {
+  std::string words = "exec taskset -c 0 $PASSEL";
+  for (const std::string& word : train({"--workers", "3", "--max-tickets", "8"}))
+    words += " " + word;
+  const Finished finished = run_shell(words + " 2>&1");
+  EXPECT_EQ(finished.code, 0) << finished.text;
+  EXPECT_NE(finished.text.find("3 workers on 1 CPU:"), std::string::npos) << finished.text;
+  const Finished resumed =
+      run_shell("exec taskset -c 0 $PASSEL resume " + run().string() + " --max-tickets 10 2>&1");
+  EXPECT_EQ(resumed.code, 0) << resumed.text;
+  EXPECT_NE(resumed.text.find("3 workers on 1 CPU:"), std::string::npos) << resumed.text;
 }
 
 }  // namespace

@@ -1,5 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "passel/train/config.h"
 #include "passel/train/errors.h"
@@ -110,6 +114,36 @@ TEST(ConfigToml, LoadsAFile) {
   EXPECT_EQ(load_config(dir.path() / "c.toml"), config);
 }
 
+// Any of these would be waited for, or read without an end.
+TEST(ConfigToml, RefusesWhatIsNoRegularFileAndSaysWhatItIs) {
+  const test::TempDir dir;
+  const auto load = [&](const std::filesystem::path& file) {
+    return error_of<UsageError>([&] { load_config(file); });
+  };
+  const std::string fifo = dir.path() / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_THAT(load(fifo), AllOf(HasSubstr(fifo), HasSubstr("got a pipe or FIFO")));
+  EXPECT_THAT(load("/dev/zero"), HasSubstr("got a character device"));
+
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  const std::string socket = dir.path() / "socket";
+  socket.copy(address.sun_path, sizeof address.sun_path - 1);
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  EXPECT_THAT(load(socket), HasSubstr("got a socket"));
+  ::close(fd);
+}
+
+TEST(ConfigToml, SkipsAByteOrderMark) {
+  const Config config = config_from_toml("\xEF\xBB\xBFworkers = 3\n", "my.toml");
+  EXPECT_EQ(config.workers, 3);
+  EXPECT_EQ(config_from_toml("\xEF\xBB\xBF", "my.toml"), Config{});
+}
+
+TEST(ConfigToml, RefusesAByteOrderMarkInTheMiddle) {
+  EXPECT_THAT(refusal("lr = 0.1\n\xEF\xBB\xBFworkers = 3\n"), HasSubstr("my.toml:2"));
+}
+
 TEST(ConfigToml, NamesAFileThatCannotBeRead) {
   const test::TempDir dir;
   const auto load = [&](const std::filesystem::path& file) {
@@ -117,7 +151,7 @@ TEST(ConfigToml, NamesAFileThatCannotBeRead) {
   };
   EXPECT_THAT(load(dir.path() / "none.toml"),
               AllOf(HasSubstr("none.toml"), HasSubstr("No such file or directory")));
-  EXPECT_THAT(load(dir.path()), HasSubstr("Is a directory"));
+  EXPECT_THAT(load(dir.path()), HasSubstr("expected a regular file, got a folder"));
   test::write_file(dir.path() / "big.toml", std::string((1 << 20) + 1, '#'));
   EXPECT_THAT(load(dir.path() / "big.toml"), HasSubstr("more than a MiB"));
 }

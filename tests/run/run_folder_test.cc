@@ -2,11 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <csignal>
 #include <regex>
 
 #include "passel/train/errors.h"
 #include "random_config.h"
+#include "resource_limit.h"
 #include "temp_dir.h"
 
 namespace passel::train {
@@ -16,6 +19,7 @@ namespace fs = std::filesystem;
 using test::error_of;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 Config config_for(const fs::path& out) {
   Config config;
@@ -116,6 +120,18 @@ TEST(RunFolder, OpensOnlyRunFolders) {
               HasSubstr("got a file"));
 }
 
+TEST(RunFolder, SaysWhatIsThereInsteadOfAFolder) {
+  const test::TempDir dir;
+  const fs::path fifo = dir.path() / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  for (const auto& [path, kind] :
+       {std::pair{fifo, "a pipe or FIFO"}, {fs::path("/dev/zero"), "a character device"}}) {
+    EXPECT_THAT(error_of<DataError>([&] { RunFolder::open(path); }),
+                AllOf(HasSubstr(path.string()), HasSubstr(std::string("got ") + kind)));
+    EXPECT_THAT(refusal(path), HasSubstr(std::string("it is ") + kind));
+  }
+}
+
 TEST(RunFolder, ReportsADamagedConfigurationAsBadData) {
   const test::TempDir dir;
   const RunFolder sut = RunFolder::create(config_for(dir.path() / "run"));
@@ -131,6 +147,25 @@ TEST(RunFolder, ReplacesItsConfiguration) {
   config.workers = 5;
   sut.write_config(config);
   EXPECT_EQ(sut.read_config().workers, 5);
+}
+
+// A resume has no --out that could name another place.
+TEST(RunFolder, OnAFullDiskIsLeftAsItWas) {
+  const test::TempDir dir;
+  Config config = config_for(dir.path() / "run");
+  const RunFolder sut = RunFolder::create(config);
+  config.workers = 5;
+  std::string text;
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  {
+    const test::ResourceLimit full(RLIMIT_FSIZE, 10);
+    text = error_of<UsageError>([&] { sut.write_config(config); });
+    EXPECT_THAT(refusal(dir.path() / "other"), HasSubstr("--out"));
+  }
+  ::signal(SIGXFSZ, handler);
+  EXPECT_THAT(text, AllOf(HasSubstr(sut.config().string()), HasSubstr("Make room"),
+                          HasSubstr("resume again"), Not(HasSubstr("--out"))));
+  EXPECT_EQ(sut.read_config().workers, Config{}.workers);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@ namespace passel::shm {
 namespace {
 
 using test::error_of;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr std::size_t kMiB = 1024 * 1024;
@@ -55,6 +57,17 @@ TEST(Arena, FindsABlockByNameAndNamesWhatItCannotFind) {
   EXPECT_TRUE(arena.contains("weights"));
   EXPECT_FALSE(arena.contains("biases"));
   EXPECT_THAT(error_of([&] { (void)arena.find("biases"); }), HasSubstr("biases"));
+}
+
+TEST(Arena, SaysThatTheLimitOfOpenFilesIsReached) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  // MemAvailable cannot be read either; that must not be what is complained about.
+  const std::string text = error_of([] { (void)Arena::create("test", kMiB); });
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_THAT(text, AllOf(HasSubstr("Too many open files"), HasSubstr("ulimit -n")));
 }
 
 TEST(Arena, RefusesBlocksThatMakeNoSense) {

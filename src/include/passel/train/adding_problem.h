@@ -14,7 +14,10 @@ namespace passel::train {
 /// arXiv:1504.00941. Every sample is a function of (seed, split, index); nothing is stored.
 class AddingProblem final : public Dataset {
  public:
-  /// Throws UsageError where steps < 2 or a size is not positive.
+  static constexpr std::int64_t kMinSteps = 2;  ///< one for each half
+  static constexpr std::int64_t kMaxSteps = 1'000'000;
+
+  /// Throws UsageError where steps are not from kMinSteps to kMaxSteps or a size is not positive.
   AddingProblem(std::uint64_t seed, std::int64_t steps, std::int64_t train_size,
                 std::int64_t test_size);
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace passel::train {
 
@@ -27,6 +28,8 @@ class InputFile {
   [[noreturn]] void fail(const std::string& cause) const;
 
  private:
+  [[noreturn]] void fail_as(std::string_view kind) const;
+
   std::filesystem::path path_;
   int fd_ = -1;
   std::uint64_t size_ = 0;
