@@ -7,6 +7,7 @@
 #include <ATen/ops/rand.h>
 #include <ATen/ops/zeros.h>
 
+#include <array>
 #include <thread>
 
 #include "shm_torch/exchange_fixture.h"
@@ -65,6 +66,17 @@ TEST_F(TensorQueueTest, RefusesANonLeafThatRequiresGradAndSaysWhatToSend) {
     FAIL() << "was sent";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("detach()"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(TensorQueueTest, RefusesATensorOfAnotherDeviceAndSaysWhichItIs) {
+  auto out = create_queue("q", 1);
+  try {
+    out.put(at::empty({2}, at::TensorOptions().device(at::kMeta)));
+    FAIL() << "was sent";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("on meta; send tensor.cpu()"), std::string::npos)
+        << error.what();
   }
 }
 
@@ -193,6 +205,46 @@ TEST_F(TensorQueueTest, SendsViewsOfOneStorageFromManyThreadsAsAliases) {
   for (std::thread& thread : threads) thread.join();
   for (int i = 0; i < 8; ++i) in.get()->fill_(1);
   EXPECT_EQ(whole.sum().item<float>(), 8 * 16);
+}
+
+TEST_F(TensorQueueTest, WakesWhoWaitsForAnyOfSeveral) {
+  auto first_out = create_queue("first", 1);
+  auto second_out = create_queue("second", 1);
+  auto first = open_queue("first", 1);
+  auto second = open_queue("second", 1);
+  const std::array<ExchangeQueue*, 2> both = {first.channel(), second.channel()};
+  EXPECT_EQ(wait_any(both, after(10ms)), both.size());
+  std::thread sender([&] { second_out.put(at::ones({1})); });
+  EXPECT_EQ(wait_any(both, after(20s)), 1U);
+  sender.join();
+  EXPECT_TRUE(second.get());
+  first_out.close();
+  EXPECT_EQ(wait_any(both, after(20s)), 0U) << "a closed queue does not make its reader wait";
+  EXPECT_FALSE(first.get());
+}
+
+TEST_F(TensorQueueTest, DropsAMessageWithAHandleThatIsStaleOrOfAnotherArena) {
+  auto out = create_queue("q", 1);
+  auto in = open_queue("q", 1);
+  auto raw = SimpleQueue<TensorQueue::Channel::Entry>::open(*arena_, "q/1").producer(2);
+  TensorHandle handle = this->at(0).handle(this->at(0).empty({4}, at::kFloat));  // freed by now
+  const auto error_for = [&](const TensorHandle& sent) -> std::string {
+    EXPECT_EQ(raw.try_put({.data = {}, .count = 1, .tensors = {sent}}), QueueStatus::kOk);
+    try {
+      in.get();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_NE(error_for(handle).find("stale"), std::string::npos);
+  handle.arena += 2;
+  EXPECT_NE(error_for(handle).find("another arena"), std::string::npos);
+  EXPECT_NE(error_for({}).find("another arena"), std::string::npos);
+  handle.rank = 200;
+  EXPECT_NE(error_for(handle).find("damaged"), std::string::npos);
+  out.put(at::ones({2}));
+  EXPECT_TRUE(in.get()->equal(at::ones({2}))) << "the queue goes on";
 }
 
 class SmallRegion : public Exchanges {
