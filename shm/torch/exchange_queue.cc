@@ -1,6 +1,7 @@
 #include "passel/shm_torch/exchange_queue.h"
 
 #include "passel/shm/error.h"
+#include "passel/shm/fork_guard.h"
 
 namespace passel::shm {
 namespace {
@@ -54,6 +55,7 @@ HandleStatus ExchangeQueue::claim(std::span<const TensorHandle> handles) noexcep
 }
 
 std::size_t wait_any(std::span<ExchangeQueue* const> queues, Deadline deadline) {
+  throw_if_forked();
   if (queues.empty()) {
     throw Error("wait for any of no queues", 0, "Expected at least one queue");
   }
@@ -70,7 +72,8 @@ std::size_t wait_any(std::span<ExchangeQueue* const> queues, Deadline deadline) 
   TensorExchange& exchange = queues[0]->exchange();
   const Interruption& interruption = exchange.interruption();
   exchange.inbox().wait([&] { return look() || interruption.pending(); }, deadline);
-  if (found == queues.size() && interruption.pending()) interruption.raise();
+  // Once more, because something may have come between the look and the interruption.
+  if (found == queues.size() && interruption.pending() && !look()) interruption.raise();
   return found;
 }
 

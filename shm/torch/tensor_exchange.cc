@@ -7,6 +7,7 @@
 #include <string>
 
 #include "passel/shm/error.h"
+#include "passel/shm/fork_guard.h"
 
 namespace passel::shm {
 namespace {
@@ -24,9 +25,13 @@ std::string room_text(const ChunkLedger& ledger) {
          " bytes of this process's region are in use";
 }
 
+std::string allocation(std::uint64_t bytes) {
+  return "allocate " + std::to_string(bytes) + " bytes of shared memory";
+}
+
 [[noreturn]] void refuse(ChunkLedger::Status status, std::uint64_t bytes,
                          const ChunkLedger& ledger) {
-  const std::string what = "allocate " + std::to_string(bytes) + " bytes of shared memory";
+  const std::string what = allocation(bytes);
   switch (status) {
     case ChunkLedger::Status::kTooLarge:
       throw Error(what, 0,
@@ -81,20 +86,27 @@ c10::DataPtr TensorExchange::held(std::byte* data, std::uint32_t chunk) {
 
 // Its status is kOk, or kLent when the deadline passed.
 ChunkLedger::Allocation TensorExchange::allocate(std::uint64_t bytes, Deadline deadline) {
+  throw_if_forked();
   ChunkLedger::Allocation result = ledger_.allocate(bytes);
-  while (result.status == ChunkLedger::Status::kLent && deadline != kNow) {
-    const bool ready = inbox().wait(
+  const auto lent = [&] { return result.status == ChunkLedger::Status::kLent; };
+  if (lent() && deadline != kNow) {
+    inbox().wait(
         [&] {
           result = ledger_.allocate(bytes);
-          return result.status != ChunkLedger::Status::kLent || interruption_.pending();
+          return !lent() || interruption_.pending();
         },
         deadline);
-    if (result.status != ChunkLedger::Status::kLent) break;
-    if (!ready) return result;
-    interruption_.raise();
+    if (lent() && interruption_.pending()) refuse_interrupted(bytes);
   }
-  if (result.status != ChunkLedger::Status::kOk) refuse(result.status, bytes, ledger_);
+  if (result.status != ChunkLedger::Status::kOk && !lent()) refuse(result.status, bytes, ledger_);
   return result;
+}
+
+void TensorExchange::refuse_interrupted(std::uint64_t bytes) const {
+  interruption_.raise();
+  const std::string what = allocation(bytes);
+  if (process() != 0) throw Stopped(what);
+  throw Error(what, 0, "All workers have ended; " + room_text(ledger_));
 }
 
 at::Tensor TensorExchange::empty(at::IntArrayRef sizes, at::ScalarType dtype, Deadline deadline) {

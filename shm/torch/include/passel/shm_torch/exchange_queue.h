@@ -67,6 +67,8 @@ class ExchangeQueue {
     exchange_->inbox().wait([&] { return (done = ready()) || interruption.pending(); }, deadline);
     if (done) return Wait::kReady;
     if (!interruption.pending()) return Wait::kTimeout;
+    // What the last one sent before it ended may have come between the two looks.
+    if (ready()) return Wait::kReady;
     interruption.raise();
     return Wait::kInterrupted;
   }

@@ -89,6 +89,7 @@ class TensorExchange : public std::enable_shared_from_this<TensorExchange> {
   class Hold;
 
   ChunkLedger::Allocation allocate(std::uint64_t bytes, Deadline deadline);
+  [[noreturn]] void refuse_interrupted(std::uint64_t bytes) const;
   c10::DataPtr held(std::byte* data, std::uint32_t chunk);
 
   std::shared_ptr<const Arena> arena_;
