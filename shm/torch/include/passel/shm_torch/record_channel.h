@@ -146,12 +146,13 @@ class RecordChannel final : public ExchangeQueue {
   void adopt(std::uint32_t process) override {
     ChunkLedger& ledger = exchange().ledger();
     for (std::size_t i = 0; i < rings_.size(); ++i) {
-      const auto [lane, fresh] = adopted_lanes_.try_emplace({i, process}, 0);
-      if (fresh) lane->second = ledger.add_lane(rings_[i].popped(process));
+      const auto added = adopted_lanes_.try_emplace({i, process}, 0);
+      std::uint32_t& lane = added.first->second;
+      if (added.second) lane = ledger.add_lane(rings_[i].popped(process));
       rings_[i].for_each_undelivered(process, [&](const Entry& entry, std::uint64_t ticket) {
         for (const TensorHandle& handle : entry.handles()) {
           if (handle.chunk.id != TensorHandle::kNoChunk) {
-            ledger.adopt(lane->second, ticket, handle.chunk);
+            ledger.adopt(lane, ticket, handle.chunk);
           }
         }
       });
