@@ -13,6 +13,7 @@
 // Highway's own order of includes.
 #include <hwy/highway.h>
 
+#include <atomic>
 #include <cmath>
 
 #include "passel/kernels/update.h"
@@ -158,6 +159,13 @@ HWY_EXPORT(update);
 void apply_update(const UpdateOptions& options, const UpdateStep& step, float* parameters,
                   const float* gradient, std::span<float* const> state, std::size_t n) noexcept {
   HWY_DYNAMIC_DISPATCH(update)(options, step, parameters, gradient, state.data(), n);
+}
+
+void add_atomically(float* values, const float* deltas, std::size_t n) noexcept {
+  for (std::size_t i = 0; i < n; ++i) {
+    // Relaxed: each element is a sum of its own; nothing else is published through it.
+    std::atomic_ref(values[i]).fetch_add(deltas[i], std::memory_order_relaxed);
+  }
 }
 
 }  // namespace passel::kernels

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <thread>
 #include <vector>
 
 namespace passel::kernels {
@@ -156,6 +157,23 @@ TEST(UpdateState, IsNamedAsInTorch) {
   EXPECT_EQ(names({.rule = UpdateRule::kAdagrad}), Names{"sum"});
   EXPECT_EQ(names({.rule = UpdateRule::kAdam}), (Names{"exp_avg", "exp_avg_sq"}));
   EXPECT_EQ(names({.rule = UpdateRule::kAdamw}), (Names{"exp_avg", "exp_avg_sq"}));
+}
+
+TEST(AtomicAdditions, LoseNothingHoweverManyAddAtOnce) {
+  constexpr std::size_t kThreads = 4;
+  constexpr int kAdditions = 100'000;
+  std::vector<float> values(3);
+  const std::vector<float> deltas = {1, -1, 0.5};  // every sum is exact in a float
+  std::vector<std::jthread> adders;
+  for (std::size_t t = 0; t < kThreads; ++t) {
+    adders.emplace_back([&] {
+      for (int i = 0; i < kAdditions; ++i) {
+        add_atomically(values.data(), deltas.data(), values.size());
+      }
+    });
+  }
+  adders.clear();
+  EXPECT_EQ(values, (std::vector<float>{400'000, -400'000, 200'000}));
 }
 
 }  // namespace

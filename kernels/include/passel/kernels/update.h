@@ -52,6 +52,12 @@ int state_blocks(const UpdateOptions& options) noexcept;
 void apply_update(const UpdateOptions& options, const UpdateStep& step, float* parameters,
                   const float* gradient, std::span<float* const> state, std::size_t n) noexcept;
 
+/// Adds `deltas` [n] to `values` [n], which other threads and processes may do at
+/// the same time: unlike with apply_update() no addition is lost. Each element is
+/// atomic by itself, not the array. A compare-and-swap an element, so many times
+/// slower. `deltas` is private.
+void add_atomically(float* values, const float* deltas, std::size_t n) noexcept;
+
 /// Sum of the squares of `values` [n], added in double in an order that depends
 /// on n alone. For clipping by the norm.
 double squared_norm(const float* values, std::size_t n) noexcept;
