@@ -171,6 +171,7 @@ void MetricsLog::summary(const SummaryRecord& record) noexcept {
     line["workers"] = record.workers;
     line["respawns"] = record.respawns;
     line["redone"] = record.redone;
+    line["rejected"] = record.rejected;
     line["staleness_mean"] = record.staleness.mean();
     line["staleness_max"] = record.staleness.max();
     line["staleness_counts"] = counts_of(record.staleness);

@@ -98,6 +98,7 @@ std::string summary_text(const SummaryRecord& record) {
       fmt::format("mean {:.2f}, max {}", record.staleness.mean(), record.staleness.max()));
   row("deaths", fmt::format("{}, {} redone", counted(record.respawns, "respawn"),
                             counted(record.redone, "ticket")));
+  if (record.rejected > 0) row("rejected", counted(record.rejected, "gradient"));
   if (!record.param_hash.empty()) row("parameters", record.param_hash);
   if (!record.checkpoint.empty()) row("checkpoint", record.checkpoint.string());
   return text;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 
 #include "passel/train/errors.h"
@@ -22,6 +23,9 @@ constexpr double kStopPatience = 10;  // seconds
 // A border waits this many ticket times, and at least a second, for a worker
 // that makes no progress; then the others go on without it.
 constexpr double kBorderPatience = 20;
+// Rejected gradients leave the parameters as they are. After so many different
+// batches in a row the next one will not do better.
+constexpr std::int64_t kHopeless = 50;
 
 Crew::Clock::duration from_seconds(double seconds) {
   return duration_cast<Crew::Clock::duration>(duration<double>(seconds));
@@ -83,13 +87,33 @@ void Coordinator::take_result(const Done& done) {
   buffers_.give_back(done.lease);
   if (!tickets_.finish(slot, done.ticket)) return;
   crew_.note_trained(slot);
-  if (done.applied_version < 0) {
+  if (!std::isfinite(done.loss)) {
     throw TrainingError(
         fmt::format("the loss became {} at ticket {} (epoch {}). Lower --lr or set "
                     "--clip-norm; the checkpoints so far are intact",
                     done.loss, done.ticket, loader_.plan().epoch_of(done.ticket)));
   }
+  count_rejected(done);
   reporter_.ticket(done, loader_.plan().size_of(done.ticket), state());
+}
+
+void Coordinator::count_rejected(const Done& done) {
+  if (done.applied_version != Done::kRejected) {
+    rejected_in_a_row_ = 0;
+    return;
+  }
+  if (rejected_++ == 0) {
+    parts_.progress.warn(
+        fmt::format("ticket {}: its gradient is not finite and was rejected, though its loss is "
+                    "{}; the summary counts further ones",
+                    done.ticket, done.loss));
+  }
+  if (++rejected_in_a_row_ < kHopeless) return;
+  throw TrainingError(
+      fmt::format("{} gradients in a row were not finite, the last one at ticket {} (epoch {}) "
+                  "with a loss of {}. Lower --lr or set --clip-norm; the checkpoints so far are "
+                  "intact",
+                  kHopeless, done.ticket, loader_.plan().epoch_of(done.ticket), done.loss));
 }
 
 void Coordinator::take_events() {
@@ -233,6 +257,7 @@ Outcome Coordinator::finish() {
   outcome.summary.tickets = tickets_.done();
   outcome.summary.respawns = crew_.respawns();
   outcome.summary.redone = redone_;
+  outcome.summary.rejected = rejected_;
   outcome.summary.param_hash = last_border_ ? last_border_->param_hash : "";
   return outcome;
 }

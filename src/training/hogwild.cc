@@ -6,17 +6,20 @@
 namespace passel::train {
 namespace {
 
-// The factor that brings the gradients' joint norm down to `limit`
-// (torch.nn.utils.clip_grad_norm_); 1 where it is below, or limit is 0.
-float clip_scale(std::span<const at::Tensor> gradients, double limit) noexcept {
-  if (limit <= 0) return 1;
+// Finite exactly when every element is: the squares of floats do not overflow in double.
+double squared_norm(std::span<const at::Tensor> gradients) noexcept {
   double square = 0;
   for (const at::Tensor& gradient : gradients) {
     square += kernels::squared_norm(gradient.const_data_ptr<float>(),
                                     static_cast<std::size_t>(gradient.numel()));
   }
-  const double norm = std::sqrt(square);
-  return norm > limit ? static_cast<float>(limit / (norm + 1e-6)) : 1.0F;
+  return square;
+}
+
+// The factor that brings the norm down to `limit` (torch.nn.utils.clip_grad_norm_);
+// 1 where it is below, or limit is 0.
+float clip_scale(double norm, double limit) noexcept {
+  return limit > 0 && norm > limit ? static_cast<float>(limit / (norm + 1e-6)) : 1.0F;
 }
 
 }  // namespace
@@ -33,8 +36,11 @@ std::int64_t HogwildMode::begin() const noexcept {
   return counters_->version.load();
 }
 
-std::int64_t HogwildMode::commit(std::span<const at::Tensor> gradients, double lr) noexcept {
-  const float scale = clip_scale(gradients, clip_norm_);
+std::optional<std::int64_t> HogwildMode::commit(std::span<const at::Tensor> gradients,
+                                                double lr) noexcept {
+  const double square = squared_norm(gradients);
+  if (!std::isfinite(square)) return std::nullopt;
+  const float scale = clip_scale(std::sqrt(square), clip_norm_);
   const std::int64_t version = counters_->version.fetch_add(1);
   const kernels::UpdateStep step{.lr = lr, .step = version + 1, .grad_scale = scale};
   std::array<float*, 3> state{};

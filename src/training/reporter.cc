@@ -48,12 +48,14 @@ double Reporter::seconds_per_ticket() const {
 }
 
 void Reporter::ticket(const Done& done, std::int64_t samples, const State& state) {
-  const auto staleness = static_cast<std::uint64_t>(done.applied_version - done.base_version);
   interval_.loss += done.loss;
   ++interval_.tickets;
   interval_.samples += samples;
-  interval_.staleness.add(staleness);
-  staleness_.add(staleness);
+  if (done.applied_version != Done::kRejected) {
+    const auto staleness = static_cast<std::uint64_t>(done.applied_version - done.base_version);
+    interval_.staleness.add(staleness);
+    staleness_.add(staleness);
+  }
   ++tickets_;
   samples_ += samples;
   if (interval_.tickets >= config_.log_interval) close_interval(state);

@@ -61,12 +61,14 @@ class Worker {
     Done done{.ticket = grant.ticket,
               .lease = grant.lease,
               .base_version = base,
-              .applied_version = -1,
+              .applied_version = Done::kRejected,
               .loss = loss.item<float>()};
     // A loss that is not finite would poison everybody's parameters; the parent
     // ends the run when it sees it.
     collect_gradients();
-    if (std::isfinite(done.loss)) done.applied_version = mode_.commit(gradients_, grant.lr);
+    if (std::isfinite(done.loss)) {
+      done.applied_version = mode_.commit(gradients_, grant.lr).value_or(Done::kRejected);
+    }
     return done;
   }
 

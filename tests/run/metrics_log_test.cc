@@ -100,6 +100,7 @@ TEST_F(MetricsLogTest, SummaryHoldsAllItsFields) {
                        .workers = 2,
                        .respawns = 1,
                        .redone = 3,
+                       .rejected = 4,
                        .staleness = {},
                        .checkpoint = "c/10"};
   record.staleness.add(0);
@@ -110,7 +111,7 @@ TEST_F(MetricsLogTest, SummaryHoldsAllItsFields) {
   line.erase("time");
   EXPECT_EQ(line, json::parse(R"({"event":"summary","tickets":10,"samples":640,"seconds":2.0,
       "samples_per_second":320.0,"test_accuracy":0.9,"param_hash":"0123456789abcdef",
-      "mode":"hogwild","workers":2,"respawns":1,"redone":3,"staleness_mean":1.0,
+      "mode":"hogwild","workers":2,"respawns":1,"redone":3,"rejected":4,"staleness_mean":1.0,
       "staleness_max":2,"staleness_counts":[1,0,1],"checkpoint":"c/10"})"));
 }
 

@@ -64,6 +64,7 @@ class Coordinator {
   void wait_for_news();
   void take_results();
   void take_result(const Done& done);
+  void count_rejected(const Done& done);
   void take_events();
   void on_exit(const shm::WorkerExit& exit);
   void on_signal(int signal);
@@ -92,6 +93,8 @@ class Coordinator {
   std::vector<shm::SimpleQueue<Grant>::Producer> grants_;
   std::uint32_t next_slot_ = 0;  // round robin
   std::int64_t redone_ = 0;
+  std::int64_t rejected_ = 0;  // gradients that were not finite
+  std::int64_t rejected_in_a_row_ = 0;
   int stop_signal_ = 0;
   bool border_postponed_ = false;  // a stalled worker holds the border up
   bool finished_ = false;

@@ -20,8 +20,10 @@ class HogwildMode {
   std::int64_t begin() const noexcept;
 
   /// Applies one gradient per parameter, in the order of the layout, clipped to
-  /// the configured norm over all of them. Returns the version it was applied to.
-  std::int64_t commit(std::span<const at::Tensor> gradients, double lr) noexcept;
+  /// the configured norm over all of them. Returns the version it was applied to;
+  /// nothing when an element is not finite: such a gradient is rejected whole,
+  /// because one NaN in the shared parameters reaches every worker.
+  std::optional<std::int64_t> commit(std::span<const at::Tensor> gradients, double lr) noexcept;
 
  private:
   kernels::UpdateOptions options_;

@@ -57,7 +57,8 @@ struct SummaryRecord {
   std::string mode = {};
   std::int64_t workers = 0;
   std::int64_t respawns = 0;
-  std::int64_t redone = 0;  ///< tickets granted again after a death
+  std::int64_t redone = 0;    ///< tickets granted again after a death
+  std::int64_t rejected = 0;  ///< tickets whose gradient was not finite, so not applied
   StalenessHistogram staleness = {};
   std::filesystem::path checkpoint = {};  ///< the last one; empty: left out
 };

@@ -35,11 +35,12 @@ struct Grant {
 /// ticket kReady: the worker can take grants.
 struct Done {
   static constexpr std::int64_t kReady = -1;
+  static constexpr std::int64_t kRejected = -1;  ///< loss or gradient were not finite
 
   std::int64_t ticket;
   shm::Lease lease;
   std::int64_t base_version;     // parameter version the gradient was computed from
-  std::int64_t applied_version;  // version it was applied to; -1: not applied, loss not finite
+  std::int64_t applied_version;  // version it was applied to, or kRejected
   float loss;
 };
 
