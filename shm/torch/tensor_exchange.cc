@@ -140,7 +140,7 @@ at::Tensor TensorExchange::empty(at::IntArrayRef sizes, at::ScalarType dtype, De
 
 at::Tensor TensorExchange::compact(const at::Tensor& tensor, Deadline deadline) {
   const at::Tensor source = tensor.detach();
-  const at::Tensor copy = empty(source.sizes(), source.scalar_type(), deadline);
+  at::Tensor copy = empty(source.sizes(), source.scalar_type(), deadline);
   copy.copy_(source);
   if (tensor.requires_grad() && tensor.is_leaf()) copy.set_requires_grad(true);
   return copy;

@@ -1,0 +1,9 @@
+#include <gtest/gtest.h>
+
+#include "passel/shm/worker.h"
+
+int main(int argc, char** argv) {
+  passel::shm::init(argc, argv);  // in a spawned worker this does not return
+  ::testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
