@@ -22,10 +22,10 @@ struct Brightness {
 
 void consume(passel::Worker& self) {
   auto frames = self.queue<FrameInfo, 1>("frames");
-  auto results = self.queue<Brightness, 1>("results");
+  auto results = self.queue<Brightness, 0>("results");
   while (auto frame = frames.get()) {
     const at::Tensor& pixels = frame->tensors[0];
-    results.put({frame->data.number, pixels.to(at::kFloat).mean().item<double>()}, {});
+    results.put({frame->data.number, pixels.to(at::kFloat).mean().item<double>()});
   }
 }
 PASSEL_ENTRY(consume);
@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   // A region of 4 MiB holds a few dozen frames: all 1,000 of them pass through these.
   passel::Shared shared({.workers = 2, .region = 4 * passel::kMiB});
   auto frames = shared.queue<FrameInfo, 1>("frames", {.capacity = 16});
-  auto results = shared.queue<Brightness, 1>(
+  auto results = shared.queue<Brightness, 0>(
       "results", {.capacity = 1024, .read_by = passel::ReadBy::kParent});
   auto workers = passel::spawn(consume, shared);
 

@@ -33,6 +33,11 @@ void Worker::bind(const std::string& name, const std::vector<NamedTensor>& tenso
   exchange_->bind(name, tensors, this->tensors(name));
 }
 
+void Worker::refuse_type(const std::string& name) {
+  throw Error("open queue '" + name + "'", 0,
+              "It is open already for other records: use the types it was created with");
+}
+
 at::Tensor Worker::tensor(const std::string& name) const {
   const std::vector<NamedTensor> group = tensors(name);
   if (group.size() == 1) return group[0].second;

@@ -35,6 +35,46 @@ void pain_idle(Worker& self) {
 }
 PASSEL_ENTRY(pain_idle);
 
+struct Count {
+  std::uint64_t number;
+};
+
+void pain_ask_twice(Worker& self) {
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    auto once = self.queue<Count, 0>("numbers");
+    auto again = self.queue<Count, 0>("numbers");
+    once.put({2 * i});
+    again.put({2 * i + 1});
+  }
+}
+PASSEL_ENTRY(pain_ask_twice);
+
+TEST(AQueueThatAWorkerAsksForTwice, IsTheSameQueue) {
+  Shared shared({});
+  auto numbers = shared.queue<Count, 0>("numbers", {.read_by = ReadBy::kParent});
+  auto workers = spawn(pain_ask_twice, shared);
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    Record<Count> record;
+    ASSERT_EQ(numbers.get(record, patience()), QueueStatus::kOk);
+    ASSERT_EQ(record.data.number, i);
+  }
+  join(*workers);
+}
+
+void pain_ask_otherwise(Worker& self) {
+  self.queue<Count, 0>("numbers");
+  self.queue<Count, 1>("numbers");
+}
+PASSEL_ENTRY(pain_ask_otherwise);
+
+TEST(AQueueThatAWorkerTakesForAnother, IsRefusedByName) {
+  Shared shared({});
+  shared.queue<Count, 0>("numbers", {.read_by = ReadBy::kParent});
+  auto workers = spawn(pain_ask_otherwise, shared);
+  const std::string text = error_of([&] { workers->join(); });
+  EXPECT_NE(text.find("queue 'numbers"), std::string::npos) << text;
+}
+
 TEST(AFullQueue, GivesUpAtTheDeadlineAndNotBefore) {
   Shared shared({});
   auto go = Tally::create(shared, "go");

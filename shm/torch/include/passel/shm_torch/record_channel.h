@@ -33,7 +33,7 @@ template <class T, int N>
 class RecordChannel final : public ExchangeQueue {
   static_assert(std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>,
                 "the plain data of a record must be trivially copyable");
-  static_assert(N >= 1 && N <= 64, "a record can have 1 to 64 tensors");
+  static_assert(N >= 0 && N <= 64, "a record can have 0 to 64 tensors");
 
   using Ring = SimpleQueue<RecordEntry<T, N>>;
 

@@ -14,9 +14,9 @@ struct Record {
 };
 
 /// A bounded queue of messages, each of plain data (T, trivially copyable) and up
-/// to N tensors, from every process of a Shared to one reader, or to all workers,
-/// among whom messages are dealt out: each goes to the worker with the fewest
-/// waiting. Messages of one sender to one reader come in order.
+/// to N tensors (with N = 0 of data alone), from every process of a Shared to one reader, or to all
+/// workers, among whom messages are dealt out: each goes to the worker with the fewest waiting.
+/// Messages of one sender to one reader come in order.
 ///
 /// Tensors travel as handles. One that is not in shared memory yet is moved there
 /// once (TensorExchange::share); one that is, a received one included, is not
@@ -35,10 +35,10 @@ class RecordQueue {
 
   explicit RecordQueue(std::shared_ptr<Channel> channel) : channel_(std::move(channel)) {}
 
-  /// Waits for room for as long as it takes.
+  /// Waits for room for as long as it takes. Without tensors the record is plain data only.
   /// @throws Error for a closed queue, more than N tensors, a tensor that cannot be
   ///   sent or that the process's region can never hold; and what an Interruption raises
-  void put(const T& data, std::initializer_list<at::Tensor> tensors) {
+  void put(const T& data, std::initializer_list<at::Tensor> tensors = {}) {
     put(data, std::span(tensors.begin(), tensors.size()));
   }
   void put(const T& data, std::span<const at::Tensor> tensors) {

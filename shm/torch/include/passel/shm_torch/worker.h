@@ -3,7 +3,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -52,12 +54,12 @@ class Worker {
     return *context_.arena.get<T>(name);
   }
 
-  TensorQueue queue(const std::string& name) const {
-    return TensorQueue(RecordChannel<NoData, 1>::open(exchange_, name));
-  }
+  /// The parent's queue of this name; the same one however often it is asked for.
+  /// @throws Error when there is none, or it was created for other records
+  TensorQueue queue(const std::string& name) { return TensorQueue(open_channel<NoData, 1>(name)); }
   template <class T, int N>
-  RecordQueue<T, N> queue(const std::string& name) const {
-    return RecordQueue<T, N>(RecordChannel<T, N>::open(exchange_, name));
+  RecordQueue<T, N> queue(const std::string& name) {
+    return RecordQueue<T, N>(open_channel<T, N>(name));
   }
 
   /// See TensorExchange.
@@ -68,8 +70,23 @@ class Worker {
   [[nodiscard]] TensorExchange& exchange() const noexcept { return *exchange_; }
 
  private:
+  // One channel per name: two would each think that the ends of its rings are theirs.
+  template <class T, int N>
+  std::shared_ptr<RecordChannel<T, N>> open_channel(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<ExchangeQueue>& known = channels_[name];
+    if (auto channel = std::dynamic_pointer_cast<RecordChannel<T, N>>(known)) return channel;
+    auto channel = RecordChannel<T, N>::open(exchange_, name);
+    if (known != nullptr) refuse_type(name);
+    known = channel;
+    return channel;
+  }
+  [[noreturn]] static void refuse_type(const std::string& name);
+
   WorkerContext& context_;
   std::shared_ptr<TensorExchange> exchange_;
+  std::mutex mutex_;  // guards
+  std::map<std::string, std::shared_ptr<ExchangeQueue>> channels_;
 };
 
 }  // namespace passel::shm
