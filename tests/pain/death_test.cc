@@ -37,11 +37,12 @@ PASSEL_ENTRY(pain_relay);
 /// Keeps two relays busy and checks what they bring back.
 class Relay {
  public:
-  Relay()
+  /// @param room for results: with little of it a worker mostly waits in put(), with much in get()
+  explicit Relay(std::uint32_t room)
       : shared_({.workers = 2, .region = kMiB}),
         started_(Tally::create(shared_, "started")),
         in_(shared_.queue<Number, 1>("in", {.capacity = 8})),
-        out_(shared_.queue<Number, 2>("out", {.capacity = 8, .read_by = ReadBy::kParent})),
+        out_(shared_.queue<Number, 2>("out", {.capacity = room, .read_by = ReadBy::kParent})),
         workers_(
             spawn(pain_relay, shared_, {.on_death = OnDeath::kRespawn, .max_respawns = 100'000})) {}
 
@@ -100,12 +101,14 @@ class Relay {
   std::set<std::int64_t> received_;
 };
 
-TEST(WorkersKilledAtRandomMoments, LoseAtMostTheRecordInHandAndHoldNobodyUp) {
+class WorkersKilledAtRandomMoments : public ::testing::TestWithParam<std::uint32_t> {};
+
+TEST_P(WorkersKilledAtRandomMoments, LoseAtMostTheRecordInHandAndHoldNobodyUp) {
   constexpr unsigned kSeed = 61;
   SCOPED_TRACE("seed " + std::to_string(kSeed));
   std::mt19937 random(kSeed);
-  const int kills = passel::testing::stress_size(25, 1000);
-  Relay relay;
+  const int kills = passel::testing::stress_size(12, 500);
+  Relay relay(GetParam());
   ASSERT_NO_FATAL_FAILURE(relay.await_start());
   for (int i = 0; i < kills; ++i) {
     ASSERT_NO_FATAL_FAILURE(relay.take(1 + random() % 100));
@@ -120,7 +123,10 @@ TEST(WorkersKilledAtRandomMoments, LoseAtMostTheRecordInHandAndHoldNobodyUp) {
   EXPECT_EQ(relay.deaths(), static_cast<std::uint32_t>(kills));
   EXPECT_LE(relay.lost(), kills);
   EXPECT_EQ(relay.bytes_in_use(), 0U) << "the memory of the dead came home";
+  RecordProperty("lost", std::to_string(relay.lost()));
 }
+
+INSTANTIATE_TEST_SUITE_P(RoomForResults, WorkersKilledAtRandomMoments, ::testing::Values(8U, 256U));
 
 void pain_ignore_sigterm(Worker& self) {
   ::signal(SIGTERM, SIG_IGN);

@@ -83,7 +83,7 @@ void pain_parent(Worker& self) {
   shared.share("weight", weight);
   auto to = shared.queue("to");
   auto back = shared.queue("back", {.read_by = ReadBy::kParent});
-  auto workers = spawn(pain_swing, shared);
+  [[maybe_unused]] const auto workers = spawn(pain_swing, shared);
   to.put(at::ones({1000}));
   for (int i = 0;; ++i) {
     to.put(*back.get());
