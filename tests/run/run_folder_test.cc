@@ -124,8 +124,9 @@ TEST(RunFolder, SaysWhatIsThereInsteadOfAFolder) {
   const test::TempDir dir;
   const fs::path fifo = dir.path() / "fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
-  for (const auto& [path, kind] :
+  for (const auto& [thing, kind] :
        {std::pair{fifo, "a pipe or FIFO"}, {fs::path("/dev/zero"), "a character device"}}) {
+    const fs::path path = thing;
     EXPECT_THAT(error_of<DataError>([&] { RunFolder::open(path); }),
                 AllOf(HasSubstr(path.string()), HasSubstr(std::string("got ") + kind)));
     EXPECT_THAT(refusal(path), HasSubstr(std::string("it is ") + kind));

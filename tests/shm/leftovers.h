@@ -60,7 +60,8 @@ inline std::size_t running(const std::string& name) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
     std::ifstream in(entry.path() / "cmdline");
-    const std::string line{std::istreambuf_iterator<char>(in), {}};
+    std::string line;
+    std::getline(in, line);  // stays empty when the process ends meanwhile
     count += line.find(std::string("--passel-worker\0", 16) + name) != std::string::npos;
   }
   return count;
