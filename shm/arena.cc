@@ -37,6 +37,8 @@ constexpr std::uint32_t kLayoutVersion = 1;
 constexpr std::uint64_t kDirectoryOffset = 4096;
 constexpr std::uint64_t kDirectoryBytes = std::uint64_t{252} * 1024;  // some 2000 names
 constexpr std::uint64_t kHeadBytes = kDirectoryOffset + kDirectoryBytes;
+// Boost.Interprocess counts a name's characters in 16 bits, and 252 KiB are for all names together.
+constexpr std::size_t kLongestName = 255;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 /// The first bytes of every arena.
@@ -221,7 +223,14 @@ int Arena::populate(std::uint64_t offset, std::uint64_t bytes) const noexcept {
 
 Block Arena::place(std::string_view name, std::size_t bytes, std::size_t align, bool take_memory) {
   throw_if_forked();
-  const std::string operation = "add block '" + std::string(name) + "' of " + bytes_text(bytes);
+  const std::string operation =
+      "add block '" + std::string(name.substr(0, std::min(kLongestName, name.find('\0')))) +
+      "' of " + bytes_text(bytes);
+  if (name.size() > kLongestName || name.find('\0') != std::string_view::npos) {
+    throw Error(operation, 0,
+                "Expected a name of at most " + std::to_string(kLongestName) +
+                    " characters, none of them zero; got one of " + std::to_string(name.size()));
+  }
   if (mapping_->frozen) {
     throw Error(operation, 0, "The arena is frozen: add every block before the first spawn");
   }
@@ -252,7 +261,8 @@ Block Arena::place(std::string_view name, std::size_t bytes, std::size_t align, 
 }
 
 bool Arena::contains(std::string_view name) const {
-  return mapping_->directory->find<Block>(std::string(name).c_str()).first != nullptr;
+  return name.size() <= kLongestName &&
+         mapping_->directory->find<Block>(std::string(name).c_str()).first != nullptr;
 }
 
 Block Arena::find(std::string_view name) const {

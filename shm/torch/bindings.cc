@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string_view>
+#include <utility>
 
 namespace passel::shm {
 namespace {
@@ -63,8 +64,9 @@ void Bindings::bind(const std::string& group, std::span<const NamedTensor> tenso
     const auto& [name, tensor] = tensors[i];
     if (name != expected_name || tensor.sizes() != expected.sizes() ||
         tensor.scalar_type() != expected.scalar_type()) {
-      refuse("Expected '" + expected_name + "' " + describe(expected) + ", got '" + name + "' " +
-             describe(tensor));
+      std::string difference = "Expected '" + expected_name + "' " + describe(expected);
+      difference.append(", got '").append(name).append("' ").append(describe(tensor));
+      refuse(difference);
     }
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -73,7 +75,9 @@ void Bindings::bind(const std::string& group, std::span<const NamedTensor> tenso
     if (const auto found = gradients.find(gradient_name(name)); found != gradients.end()) {
       tensor.mutable_grad() = found->second;
     }
-    bound_.push_back({group + "/" + name, tensor, tensor.storage().data()});
+    std::string full_name = group;
+    full_name.append("/").append(name);
+    bound_.push_back({std::move(full_name), tensor, tensor.storage().data()});
   }
 }
 

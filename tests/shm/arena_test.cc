@@ -83,6 +83,17 @@ TEST(Arena, RefusesBlocksThatMakeNoSense) {
   EXPECT_THAT(error_of([&] { arena.construct_array<int>("none", 0); }), HasSubstr("none"));
 }
 
+TEST(Arena, RefusesNamesThatItsDirectoryCannotHold) {
+  Arena arena = Arena::create("test", kMiB);
+  for (const std::size_t length : {256U, 65'536U, 300'000U}) {
+    EXPECT_THAT(error_of([&] { arena.add(std::string(length, 'x'), 1); }),
+                HasSubstr("at most 255 characters"));
+  }
+  EXPECT_THAT(error_of([&] { arena.add(std::string("a\0b", 3), 1); }),
+              HasSubstr("none of them zero"));
+  EXPECT_NO_THROW(arena.add(std::string(255, 'x'), 1));
+}
+
 TEST(Arena, RefusesBlocksOnceFrozen) {
   Arena arena = Arena::create("test", kMiB);
   EXPECT_FALSE(arena.frozen());
