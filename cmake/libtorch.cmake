@@ -4,15 +4,17 @@
 #
 #   libtorch::cpu   torch_cpu and c10: all that a CPU program links
 #
-# Looked for in: PASSEL_TORCH, CMAKE_PREFIX_PATH, the project's .venv, python3.
+# Looked for in: PASSEL_TORCH, CMAKE_PREFIX_PATH, the .venv of the project and of
+# Passel, for an installed package the torch it was built with, python3.
 
 function(_passel_find_torch out)
   set(candidates ${PASSEL_TORCH} $ENV{PASSEL_TORCH})
   foreach(prefix IN LISTS CMAKE_PREFIX_PATH)
     list(APPEND candidates ${prefix} ${prefix}/torch ${prefix}/../..)
   endforeach()
-  file(GLOB venv_torch ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)
-  list(APPEND candidates ${venv_torch})
+  file(GLOB venv_torch ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch
+       ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../.venv/lib/python3*/site-packages/torch)
+  list(APPEND candidates ${venv_torch} ${PASSEL_BUILT_WITH_TORCH})
   foreach(dir IN LISTS candidates)
     if(EXISTS "${dir}/lib/libtorch_cpu.so" AND EXISTS "${dir}/include/ATen/ATen.h")
       get_filename_component(dir "${dir}" REALPATH)
@@ -29,7 +31,8 @@ function(_passel_find_torch out)
   endif()
   message(FATAL_ERROR
     "libtorch was not found. Expected a torch folder with lib/libtorch_cpu.so and include/ATen. "
-    "Run 'make build', which installs one into .venv, or pass -DPASSEL_TORCH=DIR.")
+    "Pass -DPASSEL_TORCH=DIR, or run 'make build' in Passel's folder, which installs one there into "
+    ".venv.")
 endfunction()
 
 if(NOT TARGET libtorch::cpu)
@@ -42,6 +45,7 @@ if(NOT TARGET libtorch::cpu)
     message(FATAL_ERROR "Passel needs torch 2.9 or newer; ${_torch_dir} is ${PASSEL_TORCH_VERSION}.")
   endif()
   message(STATUS "libtorch ${PASSEL_TORCH_VERSION}: ${_torch_dir}")
+  set(PASSEL_TORCH_FOLDER "${_torch_dir}")  # an installed package looks there, too
 
   foreach(_lib c10 torch_cpu)
     add_library(libtorch::${_lib} SHARED IMPORTED)

@@ -36,12 +36,15 @@ std::string allocation(std::uint64_t bytes) {
     case ChunkLedger::Status::kTooLarge:
       throw Error(what, 0,
                   "A region has " + std::to_string(ledger.table().region(ledger.process()).bytes) +
-                      " bytes: ask for larger ones, or send a compact copy if this is a view");
+                      " bytes: ask for larger ones, SharedSettings::region, or send a compact copy "
+                      "if this is a view");
     case ChunkLedger::Status::kOwn:
-      throw Error(what, 0,
-                  room_text(ledger) +
-                      ", all of them by tensors that this process itself still "
-                      "has: drop some, or ask for larger regions");
+      throw Error(
+          what, 0,
+          room_text(ledger) +
+              ", all of them by tensors that this process itself still has (what is put into "
+              "a queue is moved into shared memory and stays there while its sender keeps "
+              "it): drop some, or ask for larger regions, SharedSettings::region");
     default:
       throw Error(what, ENOMEM, "The system has no memory left; " + room_text(ledger));
   }

@@ -64,7 +64,7 @@ int run_export(const Command& command) {
   const SavedRun saved = open_saved(command.target);
   const Model model(saved.header.shape, saved.header.config.hidden_size, saved.header.config.seed);
   auto output = command.output;
-  if (output.empty()) output = saved.file.path().stem().string() + ".pt";
+  if (output.empty()) output = std::filesystem::path(saved.file.path()).replace_extension(".pt");
   // A rename to its name would put a file in the place of a device.
   if (std::filesystem::exists(output) && !std::filesystem::is_regular_file(output)) {
     throw UsageError(fmt::format("--output: expected the name of a file, got {}, which is {}",

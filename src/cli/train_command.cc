@@ -117,6 +117,9 @@ int train(const Config& config, const RunFolder& folder, Dataset& dataset, const
                             plan, start.ticket, ticket_count(config, plan));
     progress.note(fmt::format("run {}: {} tickets, {} workers, mode {}", folder.root().string(),
                               ticket_count(config, plan), config.workers, config.mode));
+    if (start.ticket > 0) {
+      progress.note(fmt::format("goes on from the checkpoint of ticket {}", start.ticket));
+    }
     const std::string crowded = crowding(config.workers, cores_allowed());
     if (!crowded.empty()) progress.warn(crowded);
     coordinator.spawn_workers();

@@ -98,6 +98,14 @@ TEST_F(TrainingRun, WorksWithEveryOptimizer) {
   }
 }
 
+TEST_F(TrainingRun, ExportsBesideTheCheckpointUnlessToldOtherwise) {
+  ASSERT_EQ(run_passel(train({"--epochs", "1"})).code, 0);
+  const Finished finished = run_passel({"export", run()});
+  ASSERT_EQ(finished.code, 0) << finished.text;
+  EXPECT_TRUE(std::filesystem::exists(run() / "checkpoints" / "checkpoint-000000010.pt"))
+      << finished.text;
+}
+
 TEST_F(TrainingRun, ReadsBackTheConfigurationItWrote) {
   ASSERT_EQ(run_passel(train({"--epochs", "1"}, "first")).code, 0);
   const Finished again =
