@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "passel/shm/fork_guard.h"
+
 namespace passel::shm {
 namespace {
 
@@ -63,6 +65,7 @@ void ChunkLedger::retain(std::uint32_t id) noexcept {
 }
 
 void ChunkLedger::release(std::uint32_t id) noexcept {
+  if (forked()) return;  // the books are a copy: the reference is still the parent's
   const std::lock_guard lock(mutex_);
   --locals_[id].references;
   settle(id);

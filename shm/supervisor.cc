@@ -22,6 +22,7 @@
 #include "passel/shm/error.h"
 #include "passel/shm/fork_guard.h"
 #include "passel/shm/process.h"
+#include "passel/shm/worker.h"
 
 namespace passel::shm {
 namespace {
@@ -49,6 +50,14 @@ FileDescriptor checked(int fd, const char* what) {
 
 void send_signal(int pidfd, int signo) {
   ::syscall(SYS_pidfd_send_signal, pidfd, signo, nullptr, 0);
+}
+
+/// What a worker has started and not taken out of its process group ends with it. The worker is
+/// dead but not yet reaped, so that its number is still its own.
+void end_group(int pidfd, pid_t leader) {
+  siginfo_t info{};
+  const int rc = ::waitid(P_PIDFD, static_cast<id_t>(pidfd), &info, WEXITED | WNOHANG | WNOWAIT);
+  if (rc == 0 && info.si_pid == leader) ::kill(-leader, SIGKILL);
 }
 
 /// Fills in how the process ended; false while it has not.
@@ -260,6 +269,7 @@ void Supervisor::State::reap(std::uint32_t index, std::uint32_t incarnation) {
                     .kind = WorkerExit::Kind::kExited,
                     .code = 0,
                     .text = {}};
+    end_group(slot.pidfd.get(), slot.pid);
     if (!take_exit(slot.pidfd.get(), WNOHANG, exit)) return;
     if (exit.text.empty()) exit.text = read(records[index]);
     // Before the close: a child that is just being spawned may still hold a copy of the pidfd,
@@ -286,7 +296,7 @@ void Supervisor::State::publish(Event event) {
 void Supervisor::State::end_all() {
   const std::lock_guard lock(mutex);
   for (const Slot& slot : slots) {
-    if (slot.phase == Phase::kRunning) send_signal(slot.pidfd.get(), SIGKILL);
+    if (slot.phase == Phase::kRunning) ::kill(-slot.pid, SIGKILL);
   }
   for (Slot& slot : slots) {
     WorkerExit ignored{};
@@ -307,6 +317,11 @@ Supervisor::~Supervisor() {
 
 std::uint32_t Supervisor::spawn(std::uint32_t slot, const SpawnOptions& options) {
   throw_if_forked();
+  if (!initialised()) {
+    throw Error("spawn worker " + std::to_string(slot), 0,
+                "Call passel::init(argc, argv) first in main: a worker is this program again, and "
+                "would spawn again");
+  }
   if (slot >= slots()) {
     throw Error("spawn worker " + std::to_string(slot), 0,
                 "The supervisor has " + std::to_string(slots()) + " slots, counted from 0");

@@ -22,6 +22,8 @@ constexpr const char* kMarker = "--passel-worker";
 constexpr int kExitThrew = 70;     // EX_SOFTWARE
 constexpr int kExitNotSetUp = 71;  // EX_OSERR
 
+bool initialised_here = false;  // before any thread is started
+
 struct Registration {
   Entry entry;
   const void* key;
@@ -129,6 +131,10 @@ std::optional<WorkerArguments> WorkerArguments::from_argv(int argc, char** argv)
                          static_cast<pid_t>(number(argv[5]))};
 }
 
+bool initialised() noexcept {
+  return initialised_here;
+}
+
 void register_entry(std::string_view name, Entry entry, const void* key) {
   registry().insert_or_assign(std::string(name), Registration{std::move(entry), key});
 }
@@ -147,6 +153,7 @@ std::vector<std::string> entry_names() {
 }
 
 void init(int argc, char** argv) {
+  initialised_here = true;
   if (const auto arguments = WorkerArguments::from_argv(argc, argv)) run_worker(*arguments);
   prepare_parent();
 }

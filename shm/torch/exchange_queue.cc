@@ -44,6 +44,11 @@ void ExchangeQueue::refuse_message(HandleStatus status) const {
                   ": some process wrote into shared memory what it should not have");
 }
 
+void ExchangeQueue::refuse_type(const std::string& name) {
+  throw Error("open queue '" + name + "'", 0,
+              "It was created for other records: use the types it was created with");
+}
+
 HandleStatus ExchangeQueue::claim(std::span<const TensorHandle> handles) noexcept {
   for (std::size_t i = 0; i < handles.size(); ++i) {
     const HandleStatus status = exchange_->claim(handles[i]);

@@ -21,7 +21,8 @@ Arena create_arena(const SharedSettings& settings) {
   if (__builtin_add_overflow(settings.region, settings.chunks * sizeof(ChunkRecord) + kPerProcess,
                              &each) ||
       __builtin_mul_overflow(each, processes, &total) ||
-      __builtin_add_overflow(total, settings.memory + kControl, &total)) {
+      __builtin_add_overflow(total, settings.memory, &total) ||
+      __builtin_add_overflow(total, kControl, &total)) {
     throw Error("share " + std::to_string(settings.memory) + " bytes and regions of " +
                     std::to_string(settings.region) + " bytes",
                 0, "Expected less than the machine's memory");
@@ -86,8 +87,9 @@ void Shared::bury(const WorkerExit& exit, bool replaced) {
 }
 
 bool Shared::collect() {
-  for (const auto& channel : channels_) channel->hand_on();
-  return exchange_->ledger().collect();
+  bool more = exchange_->ledger().collect();
+  for (const auto& channel : channels_) more = channel->hand_on() || more;
+  return more;
 }
 
 void Shared::wake_all() noexcept {

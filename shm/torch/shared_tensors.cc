@@ -49,6 +49,7 @@ void check_tensors(const Arena& arena, TensorExchange& exchange, const std::stri
     if (!names.insert(name).second) {
       throw Error("share '" + group + "'", 0, "Two of its tensors are named '" + name + "'");
     }
+    exchange.check_private(tensor);
     if (tensor.numel() > 0 && exchange.shared(tensor)) {
       throw Error("share '" + group + "'", 0,
                   "'" + name + "' is in shared memory already, under another name");

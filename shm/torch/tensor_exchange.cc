@@ -65,6 +65,12 @@ class TensorExchange::Hold {
 
   static void destroy(void* hold) { delete static_cast<Hold*>(hold); }
 
+  /// Whether the tensor lies in the memory of another exchange.
+  static bool foreign(const at::Tensor& tensor, const TensorExchange& exchange) {
+    return tensor.storage().data_ptr().get_deleter() == &Hold::destroy &&
+           of(tensor, exchange) == nullptr;
+  }
+
   /// The hold of a tensor of `exchange`, or nullptr.
   static const Hold* of(const at::Tensor& tensor, const TensorExchange& exchange) {
     const c10::DataPtr& data = tensor.storage().data_ptr();
@@ -155,10 +161,18 @@ bool TensorExchange::shared(const at::Tensor& tensor) const noexcept {
   return first >= arena_->data() && first < arena_->data() + arena_->size();
 }
 
+void TensorExchange::check_private(const at::Tensor& tensor) const {
+  if (!Hold::foreign(tensor, *this)) return;
+  throw Error("share a tensor", 0,
+              "It lies in the memory of another Shared, whose workers would lose it: share or send "
+              "its clone()");
+}
+
 bool TensorExchange::share(const at::Tensor& tensor, Deadline deadline) {
   // Refuses what cannot be sent before anything is moved.
   (void)describe(*arena_, tensor);
   if (shared(tensor)) return true;
+  check_private(tensor);
   c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
   const std::size_t bytes = storage.nbytes();
   const ChunkLedger::Allocation chunk = allocate(bytes, deadline);

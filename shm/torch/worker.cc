@@ -22,7 +22,9 @@ Worker::Worker(WorkerContext& context)
           std::shared_ptr<const Arena>(&context.arena, [](const Arena*) {}), context.slot + 1)) {
   const std::uint64_t worker = std::uint64_t{slot()} << 32 | incarnation();
   at::manual_seed(mixed(value<std::uint64_t>("passel.seed") ^ mixed(worker)));
-  exchange_->set_interruption({.pending = [this] { return stop_requested(); }});
+  // Not `this`: threads that the entry leaves running may still wait in queues when it has
+  // returned.
+  exchange_->set_interruption({.pending = [&context] { return context.stop_requested(); }});
 }
 
 std::uint32_t Worker::workers() const noexcept {

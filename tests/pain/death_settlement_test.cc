@@ -3,6 +3,8 @@
 #include <ATen/ops/ones.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "pain/pain.h"
 
 namespace passel::pain {
@@ -133,6 +135,49 @@ TEST(MessagesThatWaitForADeadWorker, GoToTheOthersWhenItHasNoSuccessor) {
   EXPECT_EQ(seen, std::vector<int>(48, 1)) << "each once";
   to.close();
   EXPECT_EQ(failures_of(*workers).size(), 1U);
+}
+
+/// The rings of the others are full when one dies, and the queue is closed before there is room.
+TEST(MessagesThatWaitForADeadWorker, GoToTheOthersAlsoThroughAQueueThatIsClosedMeanwhile) {
+  Shared shared({.workers = 3});
+  auto started = Tally::create(shared, "started");
+  auto go = Tally::create(shared, "go");
+  auto to = shared.queue("to", {.capacity = 4});
+  auto back = shared.queue("back", {.read_by = ReadBy::kParent});
+  auto workers = spawn(pain_return_or_pause, shared, {.on_death = OnDeath::kContinue});
+  ASSERT_TRUE(started.reaches(3));
+  for (std::int64_t i = 0; i < 12; ++i) to.put(page(i));
+  ASSERT_TRUE(workers->kill(0, SIGKILL));
+  ASSERT_TRUE(comes_to([&] { return !workers->alive(0); }));
+  to.close();
+  go.add();
+  std::vector<int> seen(12);
+  while (const auto got = back.get()) {
+    ++seen.at((*got)[0].item<std::int64_t>());
+    if (std::ranges::count(seen, 1) == 12) break;
+  }
+  EXPECT_EQ(seen, std::vector<int>(12, 1)) << "each once";
+  EXPECT_EQ(failures_of(*workers).size(), 1U);
+}
+
+/// A worker's child would keep the arena's memory, and the terminal's pipe, for ever.
+void pain_fork_and_wait(Worker& self) {
+  if (::fork() == 0) {
+    for (;;) ::pause();
+  }
+  Tally::open(self, "forked").add();
+  for (;;) ::pause();
+}
+PASSEL_ENTRY(pain_fork_and_wait);
+
+TEST(ProcessesThatAWorkerStarted, EndWithIt) {
+  Shared shared({});
+  auto forked = Tally::create(shared, "forked");
+  auto workers = spawn(pain_fork_and_wait, shared, {.environment = {mark()}});
+  ASSERT_TRUE(forked.reaches(1));
+  ASSERT_EQ(marked_processes(), 2U);
+  workers->terminate();
+  EXPECT_TRUE(marked_processes_go());
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ TEST(Spawning, AndDroppingTheHandleAtOnceLeavesNobody) {
     Shared shared({.workers = 2});
     auto queue = shared.queue("to");
     queue.put(at::ones({3}));
-    spawn(pain_wait_for_tensor, shared, {.environment = {mark()}});
+    (void)spawn(pain_wait_for_tensor, shared, {.environment = {mark()}});
     EXPECT_EQ(marked_processes(), 0U) << "round " << i;
   }
 }
@@ -106,6 +106,14 @@ InAFork in_a_fork(Action&& action) {
   return WIFEXITED(status) ? static_cast<InAFork>(WEXITSTATUS(status)) : InAFork::kDies;
 }
 
+TEST(ARawFork, TakesNoTensorAwayFromItsParent) {
+  Shared shared({.region = 1 << 16});
+  at::Tensor kept = shared.empty({1000}, at::kFloat).fill_(1);
+  EXPECT_EQ(in_a_fork([&] { kept.reset(); }), InAFork::kNothing);
+  for (int i = 0; i < 20; ++i) shared.empty({1000}, at::kFloat).fill_(2);
+  EXPECT_EQ(kept.sum().item<float>(), 1000);
+}
+
 TEST(ARawFork, GetsAnErrorFromWhateverItCallsAndTheParentGoesOn) {
   Shared shared({});
   Shared other({});
@@ -120,7 +128,7 @@ TEST(ARawFork, GetsAnErrorFromWhateverItCallsAndTheParentGoesOn) {
   EXPECT_EQ(in_a_fork([&] { shared.compact(tensor); }), InAFork::kError);
   EXPECT_EQ(in_a_fork([&] { shared.exchange().share(at::ones({3})); }), InAFork::kError);
   EXPECT_EQ(in_a_fork([&] { other.share("late", at::ones({3})); }), InAFork::kError);
-  EXPECT_EQ(in_a_fork([&] { spawn(pain_step, other); }), InAFork::kError);
+  EXPECT_EQ(in_a_fork([&] { (void)spawn(pain_step, other); }), InAFork::kError);
   EXPECT_EQ(in_a_fork([&] { workers->join(); }), InAFork::kError);
   EXPECT_EQ(in_a_fork([&] { workers->terminate(); }), InAFork::kError);
   EXPECT_EQ(in_a_fork([&] { workers->kill(0, SIGKILL); }), InAFork::kError);

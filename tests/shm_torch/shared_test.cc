@@ -5,6 +5,8 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include "passel/shm/process_context.h"
+#include "passel/shm/worker.h"
 #include "passel/shm_torch/bindings.h"
 #include "passel/shm_torch/shared_tensors.h"
 
@@ -138,6 +140,33 @@ TEST(SharedSettingsTest, ThatAskForMoreMemoryThanThereIsAreRefusedWithTheBytes) 
   EXPECT_FALSE(error_of([] { const Shared shared({.workers = 0}); }).empty());
   EXPECT_FALSE(
       error_of([] { const Shared shared({.workers = 1, .region = ~std::size_t{0}}); }).empty());
+}
+
+TEST_F(SharedTest, LeavesTensorsOfAnotherSharedWhereTheyAre) {
+  Shared other({.workers = 1, .memory = kMiB, .region = kMiB});
+  auto queue = other.queue("q");
+  const at::Tensor mine = at::ones({3});
+  shared_.share("x", mine);
+  EXPECT_NE(error_of([&] { other.share("x", mine); }).find("another Shared"), std::string::npos);
+  EXPECT_NE(error_of([&] { queue.put(mine); }).find("clone()"), std::string::npos);
+  mine.fill_(2);
+  EXPECT_EQ(seen("x")[0].second.sum().item<float>(), 6);
+}
+
+TEST_F(SharedTest, RefusesToSpawnInAProgramThatDidNotCallInit) {
+  SpawnSettings settings;
+  const auto started = [&] {
+    ProcessContext context(shared_.arena(), "nobody", settings);
+    context.start();
+  };
+  EXPECT_NE(error_of(started).find("registered"), std::string::npos);
+  register_entry("somebody", [](WorkerContext&) {});
+  Shared other({.workers = 1, .memory = kMiB, .region = kMiB});
+  EXPECT_NE(error_of([&] {
+              ProcessContext context(other.arena(), "somebody", settings);
+              context.start();
+            }).find("Call passel::init"),
+            std::string::npos);
 }
 
 TEST_F(SharedTest, KeepsTensorsAliveBeyondItself) {

@@ -82,6 +82,15 @@ class SimpleQueue {
     for (std::uint64_t i = head; i != tail; ++i) f(slots[i & (layout_.capacity() - 1)], i);
   }
 
+  /// Whether every entry of every producer has been taken. From any process.
+  [[nodiscard]] bool drained() const noexcept {
+    for (std::uint32_t i = 0; i < layout_.producers(); ++i) {
+      const auto [head, tail] = layout_.undelivered(i);
+      if (head != tail) return false;
+    }
+    return true;
+  }
+
   /// Counts the entries of producer `index` that the consumer has taken; load it with acquire.
   [[nodiscard]] const std::atomic<std::uint64_t>& popped(std::uint32_t index) const noexcept {
     return layout_.indices(index)->head;
@@ -104,6 +113,14 @@ class SimpleQueue<T>::Producer {
   /// kOk, kFull or kClosed.
   QueueStatus try_put(const T& value) noexcept {
     if (layout_.closed()) return QueueStatus::kClosed;
+    if (!ring_.try_push(value)) return QueueStatus::kFull;
+    layout_.consumer_bell().ring();
+    return QueueStatus::kOk;
+  }
+
+  /// As try_put(), also into a closed queue: for what was put before the close and had to wait
+  /// elsewhere.
+  QueueStatus try_put_late(const T& value) noexcept {
     if (!ring_.try_push(value)) return QueueStatus::kFull;
     layout_.consumer_bell().ring();
     return QueueStatus::kOk;

@@ -87,6 +87,10 @@ const void* entry_key(R (*function)(Worker&)) noexcept {
 /// descriptor, and undoes an inherited "ignore" of SIGCHLD, under which exit codes are lost.
 void init(int argc, char** argv);
 
+/// Whether init() was called. A program that spawns without it would run its main again in the
+/// worker, and spawn again: Supervisor::spawn() throws.
+[[nodiscard]] bool initialised() noexcept;
+
 }  // namespace passel::shm
 
 /// At namespace scope: makes `function` an entry of its own name.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -23,6 +24,15 @@ struct Readers {
   }
 };
 
+/// What the parent notes of a queue, for those who open it.
+struct ChannelInfo {
+  Readers readers;
+  std::uint64_t type;  ///< of the plain data; the same in every process of one executable
+  std::int32_t tensors;
+  /// Messages that waited for a dead reader and are in the parent's hands; written by the parent.
+  std::atomic<std::uint32_t> orphans;
+};
+
 /// What all queues of tensors have in common, whatever their plain data.
 class ExchangeQueue {
  public:
@@ -42,8 +52,9 @@ class ExchangeQueue {
   /// For the parent, once `process` is dead and gets no successor: what waits for
   /// it goes to the other readers; without one the queue is closed.
   virtual void abandon(std::uint32_t process) = 0;
-  /// For the parent: hands on what abandon() found no room for.
-  virtual void hand_on() = 0;
+  /// For the parent: hands on what abandon() found no room for, also after a close().
+  /// @return whether there is still something
+  virtual bool hand_on() = 0;
 
   /// @throws Error: a message with such a handle was dropped
   [[noreturn]] void refuse_message(HandleStatus status) const;
@@ -73,6 +84,8 @@ class ExchangeQueue {
     return Wait::kInterrupted;
   }
 
+  /// @throws Error: the queue was created for other records
+  [[noreturn]] static void refuse_type(const std::string& name);
   [[nodiscard]] Readers readers() const noexcept { return readers_; }
   [[nodiscard]] std::string quoted() const { return "queue '" + name_ + "'"; }
   void check_reader() const;

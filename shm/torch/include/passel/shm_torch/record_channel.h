@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 
 #include "passel/shm/fork_guard.h"
@@ -46,7 +47,6 @@ class RecordChannel final : public ExchangeQueue {
                                                const std::string& name, std::uint32_t capacity,
                                                Readers readers) {
     const ChunkTable& table = exchange->ledger().table();
-    *arena.construct<Readers>(name) = readers;
     std::vector<Ring> rings;
     for (std::uint32_t reader = readers.first; reader < readers.first + readers.count; ++reader) {
       rings.push_back(Ring::create(arena, ring_name(name, reader),
@@ -55,29 +55,37 @@ class RecordChannel final : public ExchangeQueue {
                                     .bells = table.inboxes(),
                                     .consumer = reader}));
     }
-    return std::make_shared<RecordChannel>(std::move(exchange), name, readers, std::move(rings));
+    auto* const info = arena.construct<ChannelInfo>(name);
+    info->readers = readers;
+    info->type = typeid(T).hash_code();
+    info->tensors = N;
+    return std::make_shared<RecordChannel>(std::move(exchange), name, info, std::move(rings));
   }
 
   static std::shared_ptr<RecordChannel> open(std::shared_ptr<TensorExchange> exchange,
                                              const std::string& name) {
     const Arena& arena = *exchange->arena();
-    const Readers readers = *arena.get<Readers>(name);
+    auto* const info = arena.get<ChannelInfo>(name);
+    if (info->type != typeid(T).hash_code() || info->tensors != N) refuse_type(name);
+    const Readers readers = info->readers;
     std::vector<Ring> rings;
     for (std::uint32_t reader = readers.first; reader < readers.first + readers.count; ++reader) {
       rings.push_back(Ring::open(arena, ring_name(name, reader)));
     }
-    return std::make_shared<RecordChannel>(std::move(exchange), name, readers, std::move(rings));
+    return std::make_shared<RecordChannel>(std::move(exchange), name, info, std::move(rings));
   }
 
-  RecordChannel(std::shared_ptr<TensorExchange> exchange, std::string name, Readers readers,
+  RecordChannel(std::shared_ptr<TensorExchange> exchange, std::string name, ChannelInfo* info,
                 std::vector<Ring> rings)
-      : ExchangeQueue(std::move(exchange), std::move(name), readers), rings_(std::move(rings)) {
+      : ExchangeQueue(std::move(exchange), std::move(name), info->readers),
+        info_(info),
+        rings_(std::move(rings)) {
     const std::uint32_t self = this->exchange().process();
     for (const Ring& ring : rings_) {
       outlets_.push_back(
           {ring.producer(self), this->exchange().ledger().add_lane(ring.popped(self))});
     }
-    if (readers.include(self)) consumer_.emplace(rings_[self - readers.first].consumer());
+    if (readers().include(self)) consumer_.emplace(rings_[self - readers().first].consumer());
   }
 
   /// kOk, kTimeout (kFull when the deadline was past from the start) or kClosed.
@@ -140,7 +148,7 @@ class RecordChannel final : public ExchangeQueue {
   }
   [[nodiscard]] bool ready() noexcept override {
     const std::lock_guard lock(get_mutex_);
-    return consumer_ && (!consumer_->empty() || consumer_->closed());
+    return consumer_ && (!consumer_->empty() || (consumer_->closed() && all_taken()));
   }
 
   void adopt(std::uint32_t process) override {
@@ -162,44 +170,62 @@ class RecordChannel final : public ExchangeQueue {
 
   void abandon(std::uint32_t process) override {
     if (!readers().include(process)) return;
-    const Ring& ring = rings_[process - readers().first];
-    ring.close();
-    auto consumer = ring.consumer();
-    Entry entry;
-    HandleStatus handles = HandleStatus::kOk;
-    const auto claim_all = [&](const Entry& taken) { handles = claim(taken.handles()); };
-    while (consumer.try_get(entry, claim_all) == QueueStatus::kOk) {
-      if (handles == HandleStatus::kOk) orphans_.push_back(entry);
+    {
+      const std::lock_guard lock(put_mutex_);
+      outlets_[process - readers().first].abandoned = true;
     }
+    rings_[process - readers().first].close();
     hand_on();
   }
 
-  void hand_on() override {
+  bool hand_on() override {
+    collect_orphans();
     while (!orphans_.empty()) {
-      const QueueStatus status = try_send(orphans_.front());
-      if (status == QueueStatus::kFull) return;
+      const QueueStatus status = try_send(orphans_.front(), true);
+      if (status == QueueStatus::kFull) return true;
       for (const TensorHandle& handle : orphans_.front().handles()) exchange().drop(handle);
       orphans_.pop_front();
+      info_->orphans.fetch_sub(1);  // after the send, see all_taken()
     }
+    return false;
   }
 
  private:
   struct Outlet {
     typename Ring::Producer producer;
     std::uint32_t lane;
+    bool abandoned = false;  ///< its reader is gone for good
   };
+
+  /// Also again later: who was about to put when the ring was closed may do it after that.
+  void collect_orphans() {
+    for (std::size_t i = 0; i < rings_.size(); ++i) {
+      if (!outlets_[i].abandoned) continue;
+      auto consumer = rings_[i].consumer();
+      Entry entry;
+      HandleStatus handles = HandleStatus::kOk;
+      const auto take_over = [&](const Entry& taken) {
+        handles = claim(taken.handles());
+        if (handles == HandleStatus::kOk) info_->orphans.fetch_add(1);  // before it leaves the ring
+      };
+      while (consumer.try_get(entry, take_over) == QueueStatus::kOk) {
+        if (handles == HandleStatus::kOk) orphans_.push_back(entry);
+      }
+    }
+  }
 
   static std::string ring_name(const std::string& name, std::uint32_t reader) {
     return name + "/" + std::to_string(reader);
   }
 
   /// kOk, kFull or kClosed. Sends to the reader for whom the fewest wait.
-  QueueStatus try_send(const Entry& entry) {
+  /// @param late also into a closed queue
+  QueueStatus try_send(const Entry& entry, bool late = false) {
     const std::lock_guard lock(put_mutex_);
     Outlet* best = nullptr;
     std::uint64_t fewest = 0;
     for (Outlet& outlet : outlets_) {
-      if (outlet.producer.closed()) continue;
+      if (outlet.abandoned || (outlet.producer.closed() && !late)) continue;
       const std::uint64_t waiting =
           outlets_.size() == 1 ? 0 : outlet.producer.pushed() - outlet.producer.popped();
       if (best != nullptr && waiting >= fewest) continue;
@@ -208,7 +234,8 @@ class RecordChannel final : public ExchangeQueue {
     }
     if (best == nullptr) return QueueStatus::kClosed;
     const std::uint64_t ticket = best->producer.pushed();
-    const QueueStatus status = best->producer.try_put(entry);
+    const QueueStatus status =
+        late ? best->producer.try_put_late(entry) : best->producer.try_put(entry);
     if (status != QueueStatus::kOk) return status;
     for (const TensorHandle& handle : entry.handles()) {
       if (handle.chunk.id != TensorHandle::kNoChunk) {
@@ -220,9 +247,20 @@ class RecordChannel final : public ExchangeQueue {
 
   QueueStatus take(Entry& entry, HandleStatus& handles) {
     const std::lock_guard lock(get_mutex_);
-    return consumer_->try_get(entry, [&](const Entry& taken) { handles = claim(taken.handles()); });
+    const QueueStatus status =
+        consumer_->try_get(entry, [&](const Entry& taken) { handles = claim(taken.handles()); });
+    return status == QueueStatus::kClosed && !all_taken() ? QueueStatus::kEmpty : status;
   }
 
+  /// For a reader of a closed queue: nothing can come to it any more. What waits for another
+  /// reader may, if that one dies: from its ring through the parent's hands into a ring again.
+  /// Looked for along that way, twice at its end, a message is missed nowhere.
+  [[nodiscard]] bool all_taken() const noexcept {
+    const auto drained = [&] { return std::ranges::all_of(rings_, &Ring::drained); };
+    return rings_.size() == 1 || (drained() && info_->orphans.load() == 0 && drained());
+  }
+
+  ChannelInfo* info_;        // in the arena
   std::vector<Ring> rings_;  // [readers]
 
   std::mutex put_mutex_;  // guards

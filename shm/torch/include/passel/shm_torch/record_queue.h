@@ -60,7 +60,8 @@ class RecordQueue {
   }
 
   /// Waits for a message for as long as it takes; empty once the queue is closed and
-  /// drained, or when nobody is left who could put.
+  /// all readers have taken theirs, or when nobody is left who could put. A put at the
+  /// very moment of a close() may not be delivered.
   /// @throws Error when this process does not read the queue, or for a message with a
   ///   damaged or stale handle, which is dropped; and what an Interruption raises
   std::optional<Record<T>> get() {

@@ -15,12 +15,12 @@ namespace passel::shm {
 /// the queues of this process end with an exception when the run has failed.
 /// Dropping the result kills the workers; `shared` must outlive it. Once per Shared.
 /// @throws Error
-std::shared_ptr<ProcessContext> spawn_entry(const void* entry, Shared& shared,
-                                            SpawnSettings settings);
+[[nodiscard]] std::shared_ptr<ProcessContext> spawn_entry(const void* entry, Shared& shared,
+                                                          SpawnSettings settings);
 
 template <class R>
-std::shared_ptr<ProcessContext> spawn(R (*entry)(Worker&), Shared& shared,
-                                      SpawnSettings settings = {}) {
+[[nodiscard]] std::shared_ptr<ProcessContext> spawn(R (*entry)(Worker&), Shared& shared,
+                                                    SpawnSettings settings = {}) {
   return spawn_entry(entry_key(entry), shared, std::move(settings));
 }
 

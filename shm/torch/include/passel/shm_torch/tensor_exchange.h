@@ -51,6 +51,9 @@ class TensorExchange : public std::enable_shared_from_this<TensorExchange> {
   /// @return false when the deadline passed first
   bool share(const at::Tensor& tensor, Deadline deadline = kNoDeadline);
 
+  /// @throws Error for a tensor in the memory of another Shared
+  void check_private(const at::Tensor& tensor) const;
+
   /// The handle of a tensor that is in the arena, see share().
   TensorHandle handle(const at::Tensor& tensor) const;
 
