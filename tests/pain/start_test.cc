@@ -3,6 +3,8 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/zeros.h>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -90,19 +92,14 @@ InAFork in_a_fork(Action&& action) {
     }
     ::_exit(static_cast<int>(outcome));
   }
+  const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
+  pollfd end{.fd = pidfd, .events = POLLIN, .revents = 0};
+  const bool hangs = ::poll(&end, 1, 20'000) != 1;
+  ::close(pidfd);
+  if (hangs) ::kill(child, SIGKILL);
   int status = 0;
-  const auto ended = [&](Deadline deadline) {
-    while (::waitpid(child, &status, WNOHANG) == 0) {
-      if (Clock::now() > deadline) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));  // between two looks
-    }
-    return true;
-  };
-  if (!ended(after(std::chrono::seconds(20)))) {
-    ::kill(child, SIGKILL);
-    ::waitpid(child, &status, 0);
-    return InAFork::kHangs;
-  }
+  ::waitpid(child, &status, 0);
+  if (hangs) return InAFork::kHangs;
   return WIFEXITED(status) ? static_cast<InAFork>(WEXITSTATUS(status)) : InAFork::kDies;
 }
 

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <limits>
 #include <string_view>
-#include <thread>
 
 #include "passel/kernels/update.h"
+#include "passel/shm/doorbell.h"
 #include "passel/shm/process_context.h"
 #include "passel/shm/worker.h"
 #include "passel/train/hogwild.h"
@@ -24,14 +24,20 @@ using train::HogwildMode;
 using train::Model;
 using train::TrainingMemory;
 
+/// Where all processes of a test wait for each other.
+struct Meeting {
+  shm::Doorbell bell;
+  std::atomic<std::uint32_t> arrived;
+};
+
 /// Waits in every process until all of them have come here.
 void meet(WorkerContext& context) {
-  auto& arrived = *context.arena.get<std::atomic<std::uint32_t>>("arrived");
-  ++arrived;
-  for (const auto end = shm::after(std::chrono::minutes(1)); arrived < context.nprocs;) {
-    if (shm::Clock::now() > end) throw std::runtime_error("the others did not come");
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // between two looks
-  }
+  auto& meeting = *context.arena.get<Meeting>("meeting");
+  ++meeting.arrived;
+  meeting.bell.wake_all();
+  const bool met = meeting.bell.wait([&] { return meeting.arrived >= context.nprocs; },
+                                     shm::after(std::chrono::minutes(1)));
+  if (!met) throw std::runtime_error("the others did not come");
 }
 
 std::uint64_t hash_of(std::span<const float> values) {
@@ -77,7 +83,7 @@ class SharedUpdates : public ::testing::Test {
     arena_.emplace(
         shm::Arena::create("test", TrainingMemory::capacity(config_, model_) + (1 << 20)));
     memory_.emplace(TrainingMemory::create(*arena_, config_, model_));
-    arena_->construct<std::atomic<std::uint32_t>>("arrived");
+    arena_->construct<Meeting>("meeting");
   }
 
   template <class R>

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "passel/shm/fork_guard.h"
 #include "support.h"
 
 // SIGKILL at every single instruction of an operation, then a survivor that has to go on.
@@ -27,11 +28,14 @@ namespace passel::shm::test {
 
 enum class Stop { kKilled, kFinished, kForbidden };
 
-/// Runs `operation` in a forked process for `steps` instructions and kills it there. A fork is
-/// good enough here: the operations take no lock and no memory.
-inline Stop run_and_kill(const std::function<void()>& operation, int steps) {
+/// Runs `operation` in a forked process, one instruction at a time, and kills it as soon as `due`
+/// says so, which is asked before the first instruction and after each. A fork is good enough here:
+/// the operations take no lock that another thread could hold.
+inline Stop run_and_kill(const std::function<void()>& operation, const std::function<bool()>& due) {
   const pid_t child = ::fork();
   if (child == 0) {
+    detail::fork_state.store(
+        detail::kUsed);  // it stands for a worker: no guard may spare it a step
     if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) ::_exit(1);
     ::raise(SIGSTOP);
     operation();
@@ -40,40 +44,10 @@ inline Stop run_and_kill(const std::function<void()>& operation, int steps) {
   int status = 0;
   ::waitpid(child, &status, 0);
   if (!WIFSTOPPED(status)) return Stop::kForbidden;
-  for (int i = 0; i < steps; ++i) {
+  while (!due()) {
     if (::ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr) != 0) break;
     ::waitpid(child, &status, 0);
     if (WIFEXITED(status)) return Stop::kFinished;
-  }
-  ::kill(child, SIGKILL);
-  ::waitpid(child, &status, 0);
-  return Stop::kKilled;
-}
-
-/// As run_and_kill(), but kills right after the instruction that changed `shared` for the n-th
-/// time: two kills without a change of shared memory between them are one and the same to all
-/// others. So long operations, which allocate and lock in private memory, take seconds and not
-/// hours.
-inline Stop run_and_kill_after_change(const std::function<void()>& operation,
-                                      std::span<const std::byte> shared, int changes) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) ::_exit(1);
-    ::raise(SIGSTOP);
-    operation();
-    ::_exit(0);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  if (!WIFSTOPPED(status)) return Stop::kForbidden;
-  std::vector<std::byte> seen(shared.begin(), shared.end());
-  while (changes > 0) {
-    if (::ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr) != 0) break;
-    ::waitpid(child, &status, 0);
-    if (WIFEXITED(status)) return Stop::kFinished;
-    if (std::memcmp(seen.data(), shared.data(), seen.size()) == 0) continue;
-    std::ranges::copy(shared, seen.begin());
-    --changes;
   }
   ::kill(child, SIGKILL);
   ::waitpid(child, &status, 0);
@@ -94,52 +68,57 @@ class KillSweep : public ::testing::Test {
   }
   void TearDown() override { ::sched_setaffinity(0, sizeof(before_), &before_); }
 
-  /// Kills before the first and after every change of scene.shared(): see
-  /// run_and_kill_after_change.
-  template <class Setting, class Operation, class Check>
-  void sweep_changes(Setting&& setting, Operation&& operation, Check&& check) {
-    for (int changes = 0; changes < kMaxSteps; ++changes) {
-      auto scene = setting();
-      const Stop stop =
-          run_and_kill_after_change([&] { operation(*scene); }, scene->shared(), changes);
-      if (stop == Stop::kForbidden) {
-        std::printf("skipped: ptrace is forbidden here (a container profile?)\n");
-        GTEST_SKIP() << "ptrace is forbidden here";
-      }
-      check(*scene, stop == Stop::kFinished);
-      if (HasFailure()) FAIL() << "killed after " << changes << " changes of shared memory";
-      if (stop == Stop::kFinished) {
-        std::printf("%d states of shared memory\n", changes);
-        return;
-      }
-    }
-    FAIL() << "the operation did not end within " << kMaxSteps << " changes";
-  }
-
   /// Kills at instruction 0, 1, 2 ... until the operation comes to its end. Give waits no spins:
   /// each one is stepped through.
   /// @param setting makes the scene
   /// @param check what the survivor finds; is told whether the operation ended by itself
   template <class Setting, class Operation, class Check>
   void sweep(Setting&& setting, Operation&& operation, Check&& check) {
-    for (int steps = 0; steps < kMaxSteps; ++steps) {
+    sweep_kills("instructions", setting, check, [&](auto& scene, int steps) {
+      return run_and_kill([&] { operation(scene); }, [&] { return steps-- == 0; });
+    });
+  }
+
+  /// Kills before the first and after every change of scene.shared(): two kills without a change of
+  /// shared memory between them are one and the same to all others. So long operations, which
+  /// allocate and lock in private memory, take seconds and not hours.
+  template <class Setting, class Operation, class Check>
+  void sweep_changes(Setting&& setting, Operation&& operation, Check&& check) {
+    const auto check_scene = [&](auto& scene, bool finished) { check(*scene, finished); };
+    sweep_kills("changes of shared memory", setting, check_scene, [&](auto& scene, int changes) {
+      const std::span<const std::byte> shared = scene->shared();
+      std::vector<std::byte> seen(shared.begin(), shared.end());
+      return run_and_kill([&] { operation(*scene); },
+                          [&] {
+                            if (std::memcmp(seen.data(), shared.data(), seen.size()) != 0) {
+                              std::ranges::copy(shared, seen.begin());
+                              --changes;
+                            }
+                            return changes == 0;
+                          });
+    });
+  }
+
+ private:
+  template <class Setting, class Check, class Run>
+  void sweep_kills(const char* unit, Setting&& setting, Check&& check, Run&& run) {
+    for (int n = 0; n < kMaxSteps; ++n) {
       auto scene = setting();
-      const Stop stop = run_and_kill([&] { operation(scene); }, steps);
+      const Stop stop = run(scene, n);
       if (stop == Stop::kForbidden) {
         std::printf("skipped: ptrace is forbidden here (a container profile?)\n");
         GTEST_SKIP() << "ptrace is forbidden here";
       }
       check(scene, stop == Stop::kFinished);
-      if (HasFailure()) FAIL() << "killed after " << steps << " instructions";
+      if (HasFailure()) FAIL() << "killed after " << n << " " << unit;
       if (stop == Stop::kFinished) {
-        std::printf("%d kill points\n", steps);
+        std::printf("killed after each of %d %s\n", n, unit);
         return;
       }
     }
-    FAIL() << "the operation did not end within " << kMaxSteps << " instructions";
+    FAIL() << "the operation did not end within " << kMaxSteps << " " << unit;
   }
 
- private:
   cpu_set_t before_;
 };
 

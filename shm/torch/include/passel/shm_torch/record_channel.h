@@ -88,7 +88,7 @@ class RecordChannel final : public ExchangeQueue {
     if (readers().include(self)) consumer_.emplace(rings_[self - readers().first].consumer());
   }
 
-  /// kOk, kTimeout (kFull when the deadline was past from the start) or kClosed.
+  /// kOk, kTimeout or kClosed.
   QueueStatus put(const T& data, std::span<const at::Tensor> tensors, Deadline deadline) {
     throw_if_forked();
     if (tensors.size() > N) refuse_count(tensors.size(), N);

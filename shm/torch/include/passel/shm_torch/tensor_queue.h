@@ -28,9 +28,8 @@ class TensorQueue {
     return status == QueueStatus::kTimeout ? QueueStatus::kFull : status;
   }
 
-  /// Waits for a tensor for as long as it takes; empty once the queue is closed and
-  /// drained, or when nobody is left who could put.
-  /// @throws as RecordQueue::get
+  /// Waits for a tensor for as long as it takes. When it is empty and what it throws: as
+  /// RecordQueue::get().
   std::optional<at::Tensor> get() {
     at::Tensor tensor;
     if (get(tensor, kNoDeadline) != QueueStatus::kOk) return std::nullopt;
