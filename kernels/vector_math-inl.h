@@ -1,7 +1,7 @@
-// Activations of the LLTM cell on Highway vectors, compiled once per instruction
-// set (hence no #pragma once). Highway's own Exp turns NaN into 0 and breaks for
-// large arguments; these propagate NaN, are right at infinities and stay within
-// 4 ULP, small arguments included. Each step is an exactly specified IEEE
+// Activations of the LLTM cell and the logarithm on Highway vectors, compiled once
+// per instruction set (hence no #pragma once). Highway's own Exp turns NaN into 0
+// and breaks for large arguments; these propagate NaN, are right at infinities and
+// stay within 4 ULP (log: 2), small arguments included. Each step is an exactly specified IEEE
 // operation, so every instruction set gives the same bits.
 #if defined(PASSEL_KERNELS_VECTOR_MATH_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef PASSEL_KERNELS_VECTOR_MATH_INL_H
@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 
 HWY_BEFORE_NAMESPACE();
 namespace passel::kernels::HWY_NAMESPACE {
@@ -90,6 +91,35 @@ struct ExpConstants<double> {
                                   2.5100385495510319078e-8};
 };
 
+template <typename T>
+struct LogConstants;
+
+// kP: ((log(1 + f) / s) - 2) / s^2 as a polynomial of s^2, where s = f / (2 + f) and
+// 1 + f in [sqrt(1/2), sqrt(2)], interpolated at Chebyshev nodes; relative error of
+// log 3e-10 in float, 5e-18 in double.
+template <>
+struct LogConstants<float> {
+  static constexpr std::int32_t kSqrtHalfBits = 0x3f3504f3;
+  static constexpr std::int32_t kMantissaMask = 0x7fffff;
+  static constexpr float kSmallestNormal = 0x1p-126F;
+  static constexpr float kDenormalShift = 23;
+  static constexpr float kDenormalScale = 0x1p23F;
+  static constexpr float kP[] = {0.6666666655F, 0.4000012184F, 0.2855082082F, 0.2333046722F};
+};
+
+template <>
+struct LogConstants<double> {
+  static constexpr std::int64_t kSqrtHalfBits = 0x3fe6a09e667f3bcd;
+  static constexpr std::int64_t kMantissaMask = 0xfffffffffffff;
+  static constexpr double kSmallestNormal = 0x1p-1022;
+  static constexpr double kDenormalShift = 52;
+  static constexpr double kDenormalScale = 0x1p52;
+  static constexpr double kP[] = {0.66666666666666696862, 0.3999999999989950449,
+                                  0.28571428625975484921, 0.22222211134795079855,
+                                  0.1818288912526172208,  0.15331721600556041269,
+                                  0.1461644968504340586};
+};
+
 /// x or `low`, whichever is larger; NaN stays NaN.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V at_least(D d, V x, hn::TFromD<D> low) {
@@ -142,6 +172,42 @@ HWY_INLINE V expm1_of_negative(D d, V x) {
   const auto e = reduce_exp(d, at_least(d, x, C::kExpm1IsMinusOne));
   const V scale = power_of_two(d, e.shifted, 0);
   return mul_add(d, scale, e.fraction, hn::Sub(scale, hn::Set(d, hn::TFromD<D>{1})));
+}
+
+/// The natural logarithm: -infinity at 0, NaN below.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V log(D d, V x) {
+  using T = hn::TFromD<D>;
+  using C = LogConstants<T>;
+  const hn::Rebind<typename ExpConstants<T>::Bits, D> di;
+  constexpr T kInfinity = std::numeric_limits<T>::infinity();
+  // x = 2^n (1 + f); denormals are scaled to normal numbers first.
+  const auto small = hn::Lt(x, hn::Set(d, C::kSmallestNormal));
+  const V normal = hn::IfThenElse(small, hn::Mul(x, hn::Set(d, C::kDenormalScale)), x);
+  const auto offset = hn::Set(di, C::kSqrtHalfBits);
+  const auto bits = hn::Sub(hn::BitCast(di, normal), offset);
+  const V n = hn::Sub(hn::ConvertTo(d, hn::ShiftRight<ExpConstants<T>::kMantissaBits>(bits)),
+                      hn::IfThenElseZero(small, hn::Set(d, C::kDenormalShift)));
+  const auto mantissa = hn::And(bits, hn::Set(di, C::kMantissaMask));
+  const V f = hn::Sub(hn::BitCast(d, hn::Add(mantissa, offset)), hn::Set(d, T{1}));
+
+  const V s = hn::Div(f, hn::Add(f, hn::Set(d, T{2})));
+  const V z = hn::Mul(s, s);
+  constexpr int kDegree = static_cast<int>(std::size(C::kP)) - 1;
+  V p = hn::Set(d, C::kP[kDegree]);
+  for (int i = kDegree - 1; i >= 0; --i) p = mul_add(d, p, z, hn::Set(d, C::kP[i]));
+  // log(1 + f) = f - half + s (half + z p), in the order that loses least.
+  const V half = hn::Mul(hn::Mul(hn::Set(d, T(0.5)), f), f);
+  const V low =
+      mul_add(d, n, hn::Set(d, ExpConstants<T>::kLn2Low), hn::Mul(s, mul_add(d, z, p, half)));
+  const V rest = hn::Sub(f, hn::Sub(half, low));
+  const V result = mul_add(d, n, hn::Set(d, ExpConstants<T>::kLn2High), rest);
+
+  const V zero = hn::Zero(d);
+  const V from_zero = hn::IfThenElse(hn::Eq(x, zero), hn::Set(d, -kInfinity), result);
+  const V not_negative =
+      hn::IfThenElse(hn::Lt(x, zero), hn::Set(d, std::numeric_limits<T>::quiet_NaN()), from_zero);
+  return hn::IfThenElse(hn::Lt(x, hn::Set(d, kInfinity)), not_negative, x);
 }
 
 /// 1 / (1 + exp(-x)), from exp(-|x|), which cannot overflow.

@@ -1,10 +1,9 @@
 #include <gtest/gtest.h>
-#include <hwy/highway.h>
-#include <hwy/targets.h>
 
 #include <random>
 #include <vector>
 
+#include "each_target.h"
 #include "passel/kernels/update.h"
 
 namespace passel::kernels {
@@ -35,13 +34,7 @@ TEST(SquaredNorm, DoesNotOverflowWhereAFloatWould) {
 TEST(SquaredNorm, HasTheSameBitsOnEveryInstructionSet) {
   const auto values = random_values(10007);
   const double usual = squared_norm(values.data(), values.size());
-  for (const std::int64_t target : {HWY_AVX3, HWY_AVX2, HWY_NEON, HWY_SCALAR, HWY_EMU128}) {
-    hwy::SetSupportedTargetsForTest(0);
-    if ((hwy::SupportedTargets() & target) == 0) continue;
-    hwy::SetSupportedTargetsForTest(target);
-    EXPECT_EQ(squared_norm(values.data(), values.size()), usual) << hwy::TargetName(target);
-  }
-  hwy::SetSupportedTargetsForTest(0);
+  test::with_each_target([&] { EXPECT_EQ(squared_norm(values.data(), values.size()), usual); });
 }
 
 }  // namespace
