@@ -13,9 +13,20 @@
 namespace passel::train {
 namespace {
 
-std::string state_tensor(std::string_view state, const std::string& parameter) {
-  return fmt::format("optimizer/{}/{}", state, parameter);
-}
+// Names of the state tensors of one optimiser of a run.
+class StateNames {
+ public:
+  StateNames(const Config& config, std::size_t owner)
+      : prefix_(config.optimizer_state == "private" ? fmt::format("optimizer/worker-{}", owner)
+                                                    : "optimizer") {}
+
+  std::string operator()(std::string_view state, const std::string& parameter) const {
+    return fmt::format("{}/{}/{}", prefix_, state, parameter);
+  }
+
+ private:
+  std::string prefix_;
+};
 
 TensorView view_of(std::string name, const shm::ParameterSpan& span,
                    const std::vector<float>& block) {
@@ -58,15 +69,23 @@ Snapshot take_snapshot(const TrainingMemory& memory, std::int64_t ticket, std::i
                     .version = memory.counters->version.load(),
                     .spans = memory.parameters.spans(),
                     .parameters = copy(memory.parameters.values()),
-                    .optimizer_state = {}};
-  for (const auto block : memory.optimizer_state) snapshot.optimizer_state.push_back(copy(block));
+                    .optimizers = {}};
+  for (const OptimizerState& optimizer : memory.optimizers) {
+    auto& saved = snapshot.optimizers.emplace_back();
+    saved.steps = optimizer.steps->load();
+    for (const auto block : optimizer.blocks) saved.blocks.push_back(copy(block));
+  }
   return snapshot;
 }
 
 void restore_snapshot(const Snapshot& snapshot, const TrainingMemory& memory) {
   std::ranges::copy(snapshot.parameters, memory.parameters.values().begin());
-  for (std::size_t s = 0; s < snapshot.optimizer_state.size(); ++s) {
-    std::ranges::copy(snapshot.optimizer_state[s], memory.optimizer_state[s].begin());
+  const auto optimizers = std::min(snapshot.optimizers.size(), memory.optimizers.size());
+  for (std::size_t i = 0; i < optimizers; ++i) {
+    memory.optimizers[i].steps->store(snapshot.optimizers[i].steps);
+    for (std::size_t s = 0; s < snapshot.optimizers[i].blocks.size(); ++s) {
+      std::ranges::copy(snapshot.optimizers[i].blocks[s], memory.optimizers[i].blocks[s].begin());
+    }
   }
   memory.counters->version.store(snapshot.version);
 }
@@ -77,10 +96,13 @@ std::vector<TensorView> checkpoint_tensors(const Snapshot& snapshot, const Confi
     tensors.push_back(view_of(span.name, span, snapshot.parameters));
   }
   const auto states = kernels::state_names(update_options(config));
-  for (std::size_t s = 0; s < states.size(); ++s) {
-    for (const auto& span : snapshot.spans) {
-      tensors.push_back(
-          view_of(state_tensor(states[s], span.name), span, snapshot.optimizer_state[s]));
+  for (std::size_t owner = 0; owner < snapshot.optimizers.size(); ++owner) {
+    const StateNames name(config, owner);
+    for (std::size_t s = 0; s < states.size(); ++s) {
+      for (const auto& span : snapshot.spans) {
+        tensors.push_back(
+            view_of(name(states[s], span.name), span, snapshot.optimizers[owner].blocks[s]));
+      }
     }
   }
   return tensors;
@@ -90,7 +112,10 @@ Metadata checkpoint_metadata(const Snapshot& snapshot, const Config& config,
                              const SampleShape& shape) {
   const nlohmann::json sample = {
       {"steps", shape.steps}, {"features", shape.features}, {"classes", shape.classes}};
+  nlohmann::json steps = nlohmann::json::array();
+  for (const OptimizerSnapshot& optimizer : snapshot.optimizers) steps.push_back(optimizer.steps);
   return {{"config", to_json(config).dump()},
+          {"optimizer_steps", steps.dump()},
           {"sample_shape", sample.dump()},
           {"version", std::to_string(snapshot.version)},
           {"param_hash", param_hash(snapshot)}};
@@ -106,6 +131,8 @@ CheckpointHeader read_header(const SafetensorsFile& file) {
                     .features = sample.at("features").get<std::int64_t>(),
                     .classes = sample.at("classes").get<std::int64_t>()};
     header.version = std::stoll(field(file, "version"));
+    header.optimizer_steps =
+        nlohmann::json::parse(field(file, "optimizer_steps")).get<std::vector<std::int64_t>>();
   } catch (const DataError&) {
     throw;
   } catch (const std::exception& error) {
@@ -122,14 +149,19 @@ Snapshot read_snapshot(const SafetensorsFile& file, const CheckpointHeader& head
                     .version = header.version,
                     .spans = shm::flat_layout(model.parameters()),
                     .parameters = {},
-                    .optimizer_state = {}};
+                    .optimizers = {}};
   snapshot.parameters.resize(shm::flat_size(snapshot.spans));
   for (const auto& span : snapshot.spans) copy_tensor(file, span.name, span, snapshot.parameters);
   if (!with_optimizer) return snapshot;
-  for (const auto state : kernels::state_names(update_options(header.config))) {
-    auto& block = snapshot.optimizer_state.emplace_back(snapshot.parameters.size());
-    for (const auto& span : snapshot.spans) {
-      copy_tensor(file, state_tensor(state, span.name), span, block);
+  for (std::size_t owner = 0; owner < header.optimizer_steps.size(); ++owner) {
+    const StateNames name(header.config, owner);
+    auto& optimizer = snapshot.optimizers.emplace_back();
+    optimizer.steps = header.optimizer_steps[owner];
+    for (const auto state : kernels::state_names(update_options(header.config))) {
+      auto& block = optimizer.blocks.emplace_back(snapshot.parameters.size());
+      for (const auto& span : snapshot.spans) {
+        copy_tensor(file, name(state, span.name), span, block);
+      }
     }
   }
   return snapshot;

@@ -85,6 +85,17 @@ void check_tickets_left(std::int64_t first, std::int64_t total) {
       total));
 }
 
+void check_same_optimizer(const SavedRun& saved, const Config& config) {
+  const auto options = [](const Config& c) {
+    return fmt::format("--optimizer {} --optimizer-state {} --momentum {}", c.optimizer,
+                       c.optimizer_state, c.momentum);
+  };
+  const std::string expected = options(saved.header.config), got = options(config);
+  if (expected == got) return;
+  throw UsageError(
+      fmt::format("expected {} as in {}, got {}", expected, saved.file.path().string(), got));
+}
+
 struct Start {
   std::int64_t ticket = 0;
   std::optional<Snapshot> snapshot;  // empty: fresh parameters
@@ -150,13 +161,7 @@ int run_train(const Command& command, const std::vector<std::string>& argv) {
   if (!config.resume.empty()) {
     const SavedRun saved = open_saved(config.resume);
     check_same_model(saved, config, dataset->shape());
-    const bool same_optimizer = saved.header.config.optimizer == config.optimizer &&
-                                saved.header.config.momentum == config.momentum;
-    if (!same_optimizer) {
-      throw UsageError(fmt::format("expected --optimizer {} --momentum {} as in {}, got {} and {}",
-                                   saved.header.config.optimizer, saved.header.config.momentum,
-                                   saved.file.path().string(), config.optimizer, config.momentum));
-    }
+    check_same_optimizer(saved, config);
     start.snapshot = read_snapshot(saved.file, saved.header, model, true);
     start.ticket = resume_ticket(saved, config, plan);
   }

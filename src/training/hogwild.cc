@@ -24,11 +24,11 @@ float clip_scale(double norm, double limit) noexcept {
 
 }  // namespace
 
-HogwildMode::HogwildMode(const Config& config, const TrainingMemory& memory)
+HogwildMode::HogwildMode(const Config& config, const TrainingMemory& memory, std::uint32_t slot)
     : options_(update_options(config)),
       clip_norm_(config.clip_norm),
       values_(memory.parameters.values()),
-      state_(memory.optimizer_state),
+      state_(memory.optimizers[slot % memory.optimizers.size()]),
       spans_(memory.parameters.spans()),
       counters_(memory.counters) {}
 
@@ -42,13 +42,16 @@ std::optional<std::int64_t> HogwildMode::commit(std::span<const at::Tensor> grad
   if (!std::isfinite(square)) return std::nullopt;
   const float scale = clip_scale(std::sqrt(square), clip_norm_);
   const std::int64_t version = counters_->version.fetch_add(1);
-  const kernels::UpdateStep step{.lr = lr, .step = version + 1, .grad_scale = scale};
+  const kernels::UpdateStep step{
+      .lr = lr, .step = state_.steps->fetch_add(1) + 1, .grad_scale = scale};
   std::array<float*, 3> state{};
   for (std::size_t i = 0; i < spans_.size(); ++i) {
-    for (std::size_t s = 0; s < state_.size(); ++s) state[s] = state_[s].data() + spans_[i].begin;
+    for (std::size_t s = 0; s < state_.blocks.size(); ++s) {
+      state[s] = state_.blocks[s].data() + spans_[i].begin;
+    }
     kernels::apply_update(options_, step, values_.data() + spans_[i].begin,
-                          gradients[i].const_data_ptr<float>(), {state.data(), state_.size()},
-                          spans_[i].count);
+                          gradients[i].const_data_ptr<float>(),
+                          {state.data(), state_.blocks.size()}, spans_[i].count);
   }
   return version;
 }

@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-std::string state_block(std::string_view state) {
-  return "optimizer/" + std::string(state);
+std::string optimizer_name(std::size_t owner) {
+  return "optimizer/" + std::to_string(owner);
 }
 std::string grant_queue(std::int64_t slot) {
   return "grants/" + std::to_string(slot);
@@ -42,6 +42,10 @@ kernels::UpdateOptions update_options(const Config& config) {
   return options;
 }
 
+std::size_t optimizer_count(const Config& config) {
+  return config.optimizer_state == "private" ? static_cast<std::size_t>(config.workers) : 1;
+}
+
 std::uint32_t batch_count(const Config& config) {
   return static_cast<std::uint32_t>(config.workers) * kGrantDepth + 1;
 }
@@ -54,7 +58,8 @@ std::size_t batch_bytes(const Config& config, const SampleShape& shape) {
 
 std::size_t TrainingMemory::capacity(const Config& config, const Model& model) {
   const auto spans = shm::flat_layout(model.parameters());
-  const auto blocks = 1 + kernels::state_names(update_options(config)).size();
+  const auto blocks =
+      1 + optimizer_count(config) * kernels::state_names(update_options(config)).size();
   const std::size_t flat = shm::flat_size(spans) * sizeof(float) * blocks;
   const std::size_t batches = batch_count(config) * batch_bytes(config, model.shape());
   const std::size_t per_worker = 64UL * 1024;  // rings, crash record
@@ -68,9 +73,15 @@ TrainingMemory TrainingMemory::create(shm::Arena& arena, const Config& config, c
   *arena.construct<SampleShape>("shape") = model.shape();
 
   auto parameters = shm::SharedParameters::create(arena, "model", model.parameters());
-  std::vector<std::span<float>> state;
-  for (const auto name : kernels::state_names(update_options(config))) {
-    state.push_back(arena.construct_array<float>(state_block(name), parameters.values().size()));
+  std::vector<OptimizerState> optimizers;
+  for (std::size_t owner = 0; owner < optimizer_count(config); ++owner) {
+    const std::string name = optimizer_name(owner);
+    optimizers.push_back(
+        {.blocks = {}, .steps = arena.construct<std::atomic<std::int64_t>>(name + "/steps")});
+    for (const auto state : kernels::state_names(update_options(config))) {
+      optimizers.back().blocks.push_back(arena.construct_array<float>(
+          name + "/" + std::string(state), parameters.values().size()));
+    }
   }
   auto* counters = arena.construct<RunCounters>("counters");
   const auto workers = static_cast<std::uint32_t>(config.workers);
@@ -83,22 +94,27 @@ TrainingMemory TrainingMemory::create(shm::Arena& arena, const Config& config, c
   }
   const auto batches = arena.bytes(
       arena.add("batches", batch_count(config) * batch_bytes(config, model.shape()), kPage));
-  return {std::move(parameters), std::move(state), counters, done, std::move(grants), batches};
+  return {std::move(parameters), std::move(optimizers), counters, done, std::move(grants), batches};
 }
 
 TrainingMemory TrainingMemory::open(const shm::Arena& arena, const Config& config,
                                     const Model& model) {
   auto parameters = shm::SharedParameters::open(arena, "model", model.parameters());
-  std::vector<std::span<float>> state;
-  for (const auto name : kernels::state_names(update_options(config))) {
-    state.push_back(arena.get_array<float>(state_block(name)));
+  std::vector<OptimizerState> optimizers;
+  for (std::size_t owner = 0; owner < optimizer_count(config); ++owner) {
+    const std::string name = optimizer_name(owner);
+    optimizers.push_back(
+        {.blocks = {}, .steps = arena.get<std::atomic<std::int64_t>>(name + "/steps")});
+    for (const auto state : kernels::state_names(update_options(config))) {
+      optimizers.back().blocks.push_back(arena.get_array<float>(name + "/" + std::string(state)));
+    }
   }
   std::vector<shm::SimpleQueue<Grant>> grants;
   for (std::int64_t slot = 0; slot < config.workers; ++slot) {
     grants.push_back(shm::SimpleQueue<Grant>::open(arena, grant_queue(slot)));
   }
   return {std::move(parameters),
-          std::move(state),
+          std::move(optimizers),
           arena.get<RunCounters>("counters"),
           shm::SimpleQueue<Done>::open(arena, "done"),
           std::move(grants),

@@ -30,7 +30,7 @@ class Worker {
         config_(TrainingMemory::read_config(context.arena)),
         model_(TrainingMemory::read_shape(context.arena), config_.hidden_size, config_.seed),
         memory_(TrainingMemory::open(context.arena, config_, model_)),
-        mode_(config_, memory_),
+        mode_(config_, memory_, context.slot),
         grants_(memory_.grants.at(context.slot).consumer()),
         done_(memory_.done.producer(context.slot)) {
     memory_.parameters.bind(model_.parameters());

@@ -47,17 +47,20 @@ std::uint64_t hash_of(std::span<const float> values) {
 
 std::uint64_t hash_of(const TrainingMemory& memory) {
   std::uint64_t hash = hash_of(memory.parameters.values());
-  for (const auto block : memory.optimizer_state) hash = hash * 31 + hash_of(block);
+  for (const auto& optimizer : memory.optimizers) {
+    for (const auto block : optimizer.blocks) hash = hash * 31 + hash_of(block);
+  }
   return hash;
 }
 
 /// A worker's view of the run's memory.
 struct Trainee {
-  explicit Trainee(const shm::Arena& arena)
+  explicit Trainee(const WorkerContext& context) : Trainee(context.arena, context.slot) {}
+  Trainee(const shm::Arena& arena, std::uint32_t slot)
       : config(TrainingMemory::read_config(arena)),
         model(TrainingMemory::read_shape(arena), config.hidden_size, config.seed),
         memory(TrainingMemory::open(arena, config, model)),
-        mode(config, memory) {}
+        mode(config, memory, slot) {}
 
   std::vector<at::Tensor> gradients(double value) const {
     std::vector<at::Tensor> all;
@@ -115,7 +118,7 @@ struct Seen {
 };
 
 Seen pain_take_adam_steps(WorkerContext& context) {
-  Trainee trainee(context.arena);
+  Trainee trainee(context);
   const auto gradients = trainee.gradients(0.01 * (context.slot + 1));
   for (int step = 0; step < 100; ++step) trainee.mode.commit(gradients, 0.001);
   meet(context);
@@ -127,18 +130,31 @@ TEST_F(SharedUpdates, KeepOneStepCountAndTheSameMomentsForAll) {
   create("adam");
   const auto seen = run<Seen>("pain_take_adam_steps", 2);
   EXPECT_EQ(memory_->counters->version.load(), 200);
-  ASSERT_EQ(memory_->optimizer_state.size(), 2U);
-  EXPECT_NE(memory_->optimizer_state[0][0], 0);
+  ASSERT_EQ(memory_->optimizers.size(), 1U);
+  EXPECT_EQ(memory_->optimizers[0].steps->load(), 200);
+  EXPECT_NE(memory_->optimizers[0].blocks[0][0], 0);
   for (const Seen& worker : seen) {
     EXPECT_EQ(worker.version, 200);
     EXPECT_EQ(worker.hash, hash_of(*memory_));
   }
 }
 
+TEST_F(SharedUpdates, KeepAStepCountAndMomentsForEachWorkerIfAskedTo) {
+  config_.optimizer_state = "private";
+  create("adam");
+  for (const Seen& worker : run<Seen>("pain_take_adam_steps", 2)) EXPECT_EQ(worker.version, 200);
+  ASSERT_EQ(memory_->optimizers.size(), 2U);
+  for (const auto& optimizer : memory_->optimizers) EXPECT_EQ(optimizer.steps->load(), 100);
+  // Worker 1's gradients were twice those of worker 0, and so is its mean of them.
+  const float first = memory_->optimizers[0].blocks[0][0];
+  EXPECT_GT(first, 0);
+  EXPECT_FLOAT_EQ(memory_->optimizers[1].blocks[0][0], 2 * first);
+}
+
 /// Of 30 gradients worker 1's 3rd has a NaN and its 7th an infinity; returns how many
 /// were rejected.
 std::int64_t pain_bring_nan(WorkerContext& context) {
-  Trainee trainee(context.arena);
+  Trainee trainee(context);
   std::int64_t rejected = 0;
   for (int i = 1; i <= 30; ++i) {
     const auto gradients = trainee.gradients(0.01);

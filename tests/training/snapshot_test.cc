@@ -27,8 +27,11 @@ class SnapshotTest : public testing::Test {
     shm::Arena arena = shm::Arena::create("test", TrainingMemory::capacity(config_, model_));
     TrainingMemory memory = TrainingMemory::create(arena, config_, model_);
     float value = 1;
-    for (auto block : memory.optimizer_state) {
-      for (float& number : block) number = value++;
+    for (const OptimizerState& optimizer : memory.optimizers) {
+      for (const auto block : optimizer.blocks) {
+        for (float& number : block) number = value++;
+      }
+      optimizer.steps->store(static_cast<std::int64_t>(value));
     }
     memory.counters->version.store(77);
     return take_snapshot(memory, 12, 3);
@@ -54,24 +57,53 @@ bool equal_where_used(const std::vector<float>& a, const std::vector<float>& b,
   });
 }
 
-TEST_F(SnapshotTest, ComesBackFromACheckpointAsItWas) {
-  const Snapshot snapshot = filled_snapshot();
-  const SafetensorsFile file = open_checkpoint(save(snapshot));
-  const CheckpointHeader header = read_header(file);
-  const Snapshot read = read_snapshot(file, header, model_, true);
-  EXPECT_EQ(read.ticket, 12);
-  EXPECT_EQ(read.epoch, 3);
-  EXPECT_EQ(read.version, 77);
-  EXPECT_EQ(header.config, config_);
-  EXPECT_EQ(header.shape, model_.shape());
-  EXPECT_TRUE(equal_where_used(read.parameters, snapshot.parameters, snapshot.spans));
-  ASSERT_EQ(read.optimizer_state.size(), snapshot.optimizer_state.size());
-  ASSERT_EQ(read.optimizer_state.size(), 2U);
-  for (std::size_t s = 0; s < 2; ++s) {
-    EXPECT_TRUE(
-        equal_where_used(read.optimizer_state[s], snapshot.optimizer_state[s], snapshot.spans));
+void expect_same_state(const Snapshot& a, const Snapshot& b) {
+  EXPECT_TRUE(equal_where_used(a.parameters, b.parameters, b.spans));
+  ASSERT_EQ(a.optimizers.size(), b.optimizers.size());
+  for (std::size_t owner = 0; owner < b.optimizers.size(); ++owner) {
+    const OptimizerSnapshot &mine = a.optimizers[owner], &other = b.optimizers[owner];
+    EXPECT_EQ(mine.steps, other.steps);
+    ASSERT_EQ(mine.blocks.size(), other.blocks.size());
+    for (std::size_t s = 0; s < other.blocks.size(); ++s) {
+      EXPECT_TRUE(equal_where_used(mine.blocks[s], other.blocks[s], b.spans));
+    }
   }
-  EXPECT_EQ(param_hash(read), param_hash(snapshot));
+  EXPECT_EQ(param_hash(a), param_hash(b));
+}
+
+TEST_F(SnapshotTest, ComesBackFromACheckpointAsItWas) {
+  for (const std::string kind : {"shared", "private"}) {
+    config_.optimizer_state = kind;
+    const Snapshot snapshot = filled_snapshot();
+    EXPECT_EQ(snapshot.optimizers.size(), kind == "shared" ? 1U : 2U);
+    const SafetensorsFile file = open_checkpoint(save(snapshot));
+    const CheckpointHeader header = read_header(file);
+    const Snapshot read = read_snapshot(file, header, model_, true);
+    EXPECT_EQ(read.ticket, 12);
+    EXPECT_EQ(read.epoch, 3);
+    EXPECT_EQ(read.version, 77);
+    EXPECT_EQ(header.config, config_);
+    EXPECT_EQ(header.shape, model_.shape());
+    expect_same_state(read, snapshot);
+  }
+}
+
+TEST_F(SnapshotTest, WithPrivateStateGoesToTheSlotsThereAre) {
+  config_.optimizer_state = "private";
+  const Snapshot snapshot = filled_snapshot();
+  for (const std::int64_t workers : {1, 3}) {
+    config_.workers = workers;
+    shm::Arena arena = shm::Arena::create("test", TrainingMemory::capacity(config_, model_));
+    TrainingMemory memory = TrainingMemory::create(arena, config_, model_);
+    restore_snapshot(snapshot, memory);
+    const Snapshot again = take_snapshot(memory, 12, 3);
+    ASSERT_EQ(again.optimizers.size(), static_cast<std::size_t>(workers));
+    EXPECT_EQ(again.optimizers[0], snapshot.optimizers[0]);
+    if (workers == 3) {
+      EXPECT_EQ(again.optimizers[1], snapshot.optimizers[1]);
+      EXPECT_EQ(again.optimizers[2].steps, 0);
+    }
+  }
 }
 
 TEST_F(SnapshotTest, OfAnotherShapeIsRefusedByTheNameOfTheTensor) {
@@ -103,7 +135,7 @@ TEST_F(SnapshotTest, RestoresTheMemoryItWasTakenFrom) {
   restore_snapshot(snapshot, memory);
   const Snapshot again = take_snapshot(memory, 12, 3);
   EXPECT_EQ(again.parameters, snapshot.parameters);
-  EXPECT_EQ(again.optimizer_state, snapshot.optimizer_state);
+  EXPECT_EQ(again.optimizers, snapshot.optimizers);
   EXPECT_EQ(again.version, snapshot.version);
 }
 

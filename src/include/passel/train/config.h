@@ -27,6 +27,7 @@ struct Config {
   std::int64_t max_tickets = 0;  ///< 0: all tickets of all epochs
   std::string optimizer = "adam";
   double lr = 0.002;
+  std::string optimizer_state = "shared";
   double momentum = 0;
   double weight_decay = 0;
   double clip_norm = 1;  ///< 0: no clipping

@@ -11,10 +11,11 @@ namespace passel::train {
 
 /// Hogwild (Niu, Recht, Re, Wright, 2011): a gradient is computed from the live
 /// parameters and applied to them in place, without locks. Optimiser state and
-/// its step count are shared. One object per worker, used by one thread.
+/// its step count are shared, or those of the worker's slot. One object per
+/// worker, used by one thread.
 class HogwildMode {
  public:
-  HogwildMode(const Config& config, const TrainingMemory& memory);
+  HogwildMode(const Config& config, const TrainingMemory& memory, std::uint32_t slot);
 
   /// The version that the gradient computed next is based on.
   std::int64_t begin() const noexcept;
@@ -29,7 +30,7 @@ class HogwildMode {
   kernels::UpdateOptions options_;
   double clip_norm_;
   std::span<float> values_;
-  std::vector<std::span<float>> state_;
+  OptimizerState state_;
   std::vector<shm::ParameterSpan> spans_;
   RunCounters* counters_;
 };

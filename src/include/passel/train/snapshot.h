@@ -13,6 +13,14 @@
 
 namespace passel::train {
 
+/// One optimiser's state: that of all workers, or of one worker slot.
+struct OptimizerSnapshot {
+  std::int64_t steps = 0;
+  std::vector<std::vector<float>> blocks;  // each laid out by spans
+
+  bool operator==(const OptimizerSnapshot&) const = default;
+};
+
 /// All state of a run at a ticket border, copied out of shared memory: tickets
 /// before `ticket` are done, later ones not begun.
 struct Snapshot {
@@ -20,18 +28,20 @@ struct Snapshot {
   std::int64_t epoch = 0;
   std::int64_t version = 0;  // updates applied
   std::vector<shm::ParameterSpan> spans;
-  std::vector<float> parameters;                    // laid out by spans
-  std::vector<std::vector<float>> optimizer_state;  // each laid out by spans
+  std::vector<float> parameters;  // laid out by spans
+  std::vector<OptimizerSnapshot> optimizers;
 };
 
 /// Copies the state out. Call while no worker holds a ticket.
 Snapshot take_snapshot(const TrainingMemory& memory, std::int64_t ticket, std::int64_t epoch);
 
-/// The converse, before the first spawn.
+/// The converse, before the first spawn. Private optimiser state goes to the slots
+/// that exist now; further slots start afresh.
 void restore_snapshot(const Snapshot& snapshot, const TrainingMemory& memory);
 
 /// A checkpoint's tensors: parameters under their own names, optimiser state as
-/// "optimizer/STATE/NAME". The views point into the snapshot.
+/// "optimizer/STATE/NAME", private state as "optimizer/worker-SLOT/STATE/NAME".
+/// The views point into the snapshot.
 std::vector<TensorView> checkpoint_tensors(const Snapshot& snapshot, const Config& config);
 Metadata checkpoint_metadata(const Snapshot& snapshot, const Config& config,
                              const SampleShape& shape);
@@ -43,6 +53,7 @@ struct CheckpointHeader {
   std::int64_t ticket = 0;
   std::int64_t epoch = 0;
   std::int64_t version = 0;
+  std::vector<std::int64_t> optimizer_steps;  // one for each optimiser saved
 };
 CheckpointHeader read_header(const SafetensorsFile& file);
 

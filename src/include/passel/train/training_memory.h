@@ -44,9 +44,15 @@ struct Done {
   float loss;
 };
 
+/// State of one optimiser in shared memory: that of all workers, or of one slot.
+struct OptimizerState {
+  std::vector<std::span<float>> blocks;  ///< each laid out as the parameters
+  std::atomic<std::int64_t>* steps;      ///< updates made with it
+};
+
 /// Counters that every process of a run updates.
 struct RunCounters {
-  // Updates applied so far; the optimiser's step count and the base of staleness.
+  // Updates applied so far by all workers; the base of staleness.
   alignas(128) std::atomic<std::int64_t> version;
 };
 
@@ -54,7 +60,7 @@ struct RunCounters {
 /// spawn; a worker opens it and finds the same layout.
 struct TrainingMemory {
   shm::SharedParameters parameters;
-  std::vector<std::span<float>> optimizer_state;  // each laid out as the parameters
+  std::vector<OptimizerState> optimizers;  // one, or one per slot (--optimizer-state private)
   RunCounters* counters;
   shm::SimpleQueue<Done> done;                  // one producer per worker slot
   std::vector<shm::SimpleQueue<Grant>> grants;  // one per worker slot
@@ -73,6 +79,9 @@ struct TrainingMemory {
 };
 
 kernels::UpdateOptions update_options(const Config& config);
+
+/// Optimisers of a run: 1, or with private state one per worker slot.
+std::size_t optimizer_count(const Config& config);
 
 /// Batch buffers of a run: enough for every worker's grants and one being filled.
 std::uint32_t batch_count(const Config& config);
