@@ -8,7 +8,7 @@ PROGRAM := $(BUILD)/src/passel
 TORCH_SET := slim
 
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build train test stress fuzz sanitize bench bench-shm lint format clean FORCE
+.PHONY: help setup configure build train test stress fuzz neon sanitize bench bench-shm lint format clean FORCE
 
 help: ## Show this text
 	@echo 'Usage: make TARGET [ARGS="..."] [PRESET=release|dev|ci|asan|tsan|cuda]'
@@ -43,8 +43,16 @@ test stress bench bench-shm: TORCH_SET := full
 test: build ## Build everything and run the tests
 	ctest --preset $(PRESET) -LE stress -j $(JOBS) $(ARGS)
 
-stress: build ## Run the long tests: kill storms and soaks
+stress: build neon ## Run the long tests: kill storms, soaks, the kernels as ARM code
 	ctest --preset $(PRESET) -L stress $(ARGS)
+
+# The emulator shows that the bits are those of x86, not how fast they come.
+neon: ## Cross-compile the kernels for ARM and run their tests in an emulator
+	@scripts/setup slim neon
+	@scripts/arm64-libraries
+	cmake --preset neon
+	cmake --build --preset neon
+	ctest --preset neon -L kernels -j $(JOBS) $(ARGS)
 
 fuzz: setup ## Fuzz what reads damaged memory and files, each FUZZ_SECONDS=60
 	cmake --preset fuzz $(if $(PASSEL_TORCH),-DPASSEL_TORCH='$(PASSEL_TORCH)')

@@ -12,6 +12,7 @@
 #include "lltm_layout.h"
 #include "lltm_pack.h"
 #include "passel/kernels/lltm.h"
+#include "settle_isa.h"
 #include "vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -204,10 +205,12 @@ HWY_EXPORT(backward_double);
 }  // namespace
 
 void lltm_backward(const LltmShape& shape, const LltmBackward<float>& arrays) noexcept {
+  settle_isa();
   HWY_DYNAMIC_DISPATCH(backward_float)(shape, arrays);
 }
 
 void lltm_backward(const LltmShape& shape, const LltmBackward<double>& arrays) noexcept {
+  settle_isa();
   HWY_DYNAMIC_DISPATCH(backward_double)(shape, arrays);
 }
 

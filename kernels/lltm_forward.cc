@@ -10,6 +10,7 @@
 #include "lltm_layout.h"
 #include "lltm_pack.h"
 #include "passel/kernels/lltm.h"
+#include "settle_isa.h"
 #include "vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -110,11 +111,13 @@ HWY_EXPORT(forward_double);
 
 void lltm_forward(const LltmShape& shape, const LltmForward<float>& arrays) noexcept {
   pack_weights(shape, arrays.weight, arrays.bias, arrays.packed);
+  settle_isa();
   HWY_DYNAMIC_DISPATCH(forward_float)(shape, arrays);
 }
 
 void lltm_forward(const LltmShape& shape, const LltmForward<double>& arrays) noexcept {
   pack_weights(shape, arrays.weight, arrays.bias, arrays.packed);
+  settle_isa();
   HWY_DYNAMIC_DISPATCH(forward_double)(shape, arrays);
 }
 

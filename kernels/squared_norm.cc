@@ -7,6 +7,7 @@
 #include <hwy/highway.h>
 
 #include "passel/kernels/update.h"
+#include "settle_isa.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace passel::kernels::HWY_NAMESPACE {
@@ -52,6 +53,7 @@ HWY_EXPORT(squares);
 }  // namespace
 
 double squared_norm(const float* values, std::size_t n) noexcept {
+  settle_isa();
   return HWY_DYNAMIC_DISPATCH(squares)(values, n);
 }
 

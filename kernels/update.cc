@@ -17,6 +17,7 @@
 #include <cmath>
 
 #include "passel/kernels/update.h"
+#include "settle_isa.h"
 #include "vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -158,6 +159,7 @@ HWY_EXPORT(update);
 
 void apply_update(const UpdateOptions& options, const UpdateStep& step, float* parameters,
                   const float* gradient, std::span<float* const> state, std::size_t n) noexcept {
+  settle_isa();
   HWY_DYNAMIC_DISPATCH(update)(options, step, parameters, gradient, state.data(), n);
 }
 

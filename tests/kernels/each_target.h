@@ -1,27 +1,25 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <hwy/highway.h>
-#include <hwy/targets.h>
 
-#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "passel/kernels/isa.h"
 
 namespace passel::kernels::test {
 
 /// Runs the body once with each instruction set that this machine has.
 template <class F>
 void with_each_target(F body) {
-  int targets = 0;
-  for (const std::int64_t target : {HWY_AVX3, HWY_AVX2, HWY_NEON, HWY_SCALAR, HWY_EMU128}) {
-    hwy::SetSupportedTargetsForTest(0);
-    if ((hwy::SupportedTargets() & target) == 0) continue;
-    hwy::SetSupportedTargetsForTest(target);
-    SCOPED_TRACE(hwy::TargetName(target));
+  const std::string before(isa());
+  for (const std::string_view name : available_isas()) {
+    SCOPED_TRACE(name);
+    select_isa(name);
+    ASSERT_EQ(isa(), name);
     body();
-    ++targets;
   }
-  hwy::SetSupportedTargetsForTest(0);
-  EXPECT_GE(targets, 1);
+  select_isa(before);
 }
 
 }  // namespace passel::kernels::test

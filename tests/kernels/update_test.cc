@@ -1,14 +1,14 @@
 #include "passel/kernels/update.h"
 
 #include <gtest/gtest.h>
-#include <hwy/highway.h>
-#include <hwy/targets.h>
 
 #include <cmath>
 #include <cstring>
 #include <random>
 #include <thread>
 #include <vector>
+
+#include "each_target.h"
 
 namespace passel::kernels {
 namespace {
@@ -121,16 +121,12 @@ TEST_P(Update, FollowsTheFormulasOverManySteps) {
 TEST_P(Update, HasTheSameBitsOnEveryInstructionSet) {
   Training usual(GetParam(), 83);
   for (std::int64_t t = 1; t <= 20; ++t) usual.step(GetParam(), {.lr = 0.01, .step = t});
-  for (const std::int64_t target : {HWY_AVX3, HWY_AVX2, HWY_NEON, HWY_SCALAR, HWY_EMU128}) {
-    hwy::SetSupportedTargetsForTest(0);
-    if ((hwy::SupportedTargets() & target) == 0) continue;
-    hwy::SetSupportedTargetsForTest(target);
+  test::with_each_target([&] {
     Training forced(GetParam(), 83);
     for (std::int64_t t = 1; t <= 20; ++t) forced.step(GetParam(), {.lr = 0.01, .step = t});
-    EXPECT_EQ(forced.parameters, usual.parameters) << hwy::TargetName(target);
-    EXPECT_EQ(forced.state, usual.state) << hwy::TargetName(target);
-  }
-  hwy::SetSupportedTargetsForTest(0);
+    EXPECT_EQ(forced.parameters, usual.parameters);
+    EXPECT_EQ(forced.state, usual.state);
+  });
 }
 
 TEST_P(Update, PassesNanOn) {
