@@ -124,6 +124,11 @@ std::uint64_t ChunkLedger::bytes_in_use() const {
   return heap_.bytes_in_use();
 }
 
+std::uint32_t ChunkLedger::chunks_in_use() const {
+  const std::lock_guard lock(mutex_);
+  return heap_.chunks_in_use();
+}
+
 // Lets a chunk go once nothing here needs it.
 void ChunkLedger::settle(std::uint32_t id) noexcept {
   Local& local = locals_[id];

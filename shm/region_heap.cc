@@ -36,6 +36,7 @@ void RegionHeap::recover() {
     if (record.held() && inside) {
       used.emplace(record.offset, record.bytes);
       in_use_ += record.bytes;
+      ++chunks_in_use_;
     } else {
       unused_.push_back(first_ + i);
     }
@@ -59,7 +60,9 @@ std::optional<std::uint32_t> RegionHeap::allocate(std::uint64_t bytes) {
     merge_kept();
     id = carve(size);
   }
-  if (id) in_use_ += size;
+  if (!id) return std::nullopt;
+  in_use_ += size;
+  ++chunks_in_use_;
   return id;
 }
 
@@ -101,6 +104,7 @@ void RegionHeap::free(std::uint32_t id) {
   // matches was made before the bytes were given away again.
   record.generation.fetch_add(1, std::memory_order_release);
   in_use_ -= record.bytes;
+  --chunks_in_use_;
   kept_[record.bytes].push_back(id);
 }
 

@@ -38,7 +38,7 @@ std::vector<NamedTensor> with_gradients(std::span<const NamedTensor> tensors) {
 SharingLost::SharingLost(const std::string& name)
     : Error("use the shared tensor '" + name + "'", 0,
             "It has left shared memory: it was given other data (set_data, to(), a new tensor) "
-            "after bind(), so nobody else sees its updates. Write into it in place") {}
+            "after share() or bind(), so nobody else sees its updates. Write into it in place") {}
 
 void Bindings::bind(const std::string& group, std::span<const NamedTensor> tensors,
                     std::span<const NamedTensor> shared) {
@@ -75,15 +75,24 @@ void Bindings::bind(const std::string& group, std::span<const NamedTensor> tenso
     if (const auto found = gradients.find(gradient_name(name)); found != gradients.end()) {
       tensor.mutable_grad() = found->second;
     }
+    watch(group, std::span(&tensors[i], 1));
+  }
+}
+
+void Bindings::watch(const std::string& group, std::span<const NamedTensor> shared) {
+  for (const auto& [name, tensor] : shared) {
     std::string full_name = group;
     full_name.append("/").append(name);
-    bound_.push_back({std::move(full_name), tensor, tensor.storage().data()});
+    bound_.push_back({std::move(full_name),
+                      c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr()),
+                      tensor.storage().data()});
   }
 }
 
 void Bindings::check() const {
   for (const Bound& bound : bound_) {
-    if (bound.tensor.storage().data() != bound.data) throw SharingLost(bound.name);
+    const auto tensor = bound.tensor.lock();
+    if (tensor && tensor->storage().data() != bound.data) throw SharingLost(bound.name);
   }
 }
 

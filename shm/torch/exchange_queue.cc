@@ -25,6 +25,10 @@ void ExchangeQueue::check_reader() const {
                   ": name other readers when you create it");
 }
 
+void ExchangeQueue::refuse_tensor(const Error& error) const {
+  throw Error("put into " + quoted() + ": " + error.operation(), error.code(), error.hint());
+}
+
 void ExchangeQueue::refuse_closed() const {
   if (!closed() && exchange_->process() != 0) throw Stopped("put into " + quoted());
   if (!closed()) {
@@ -64,6 +68,7 @@ std::size_t wait_any(std::span<ExchangeQueue* const> queues, Deadline deadline) 
   if (queues.empty()) {
     throw Error("wait for any of no queues", 0, "Expected at least one queue");
   }
+  for (const ExchangeQueue* queue : queues) queue->check_reader();
   std::size_t found = queues.size();
   const auto look = [&] {
     for (std::size_t i = 0; i < queues.size(); ++i) {

@@ -33,12 +33,12 @@ Arena create_arena(const SharedSettings& settings) {
 }  // namespace
 
 Shared::Shared(const SharedSettings& settings)
-    : settings_(settings), arena_(std::make_shared<Arena>(create_arena(settings))) {
-  ChunkTable::create(*arena_, {.processes = settings.workers + 1,
+    : settings_(settings), state_(std::make_shared<SharedState>(create_arena(settings))) {
+  ChunkTable::create(arena(), {.processes = settings.workers + 1,
                                .chunks = settings.chunks,
                                .region_bytes = settings.region});
   value<std::uint64_t>("passel.seed", settings.seed);
-  exchange_ = std::make_shared<TensorExchange>(arena_, 0);
+  state_->exchange = std::make_shared<TensorExchange>(state_->arena, 0);
 }
 
 void Shared::share(const std::string& name, std::span<const NamedTensor> tensors,
@@ -47,7 +47,8 @@ void Shared::share(const std::string& name, std::span<const NamedTensor> tensors
   if (options.gradients) {
     for (const auto& [member, tensor] : with_gradients(tensors)) group.emplace_back(member, tensor);
   }
-  share_group(*arena_, *exchange_, name, group);
+  share_group(arena(), exchange(), name, group);
+  exchange().watch(name, group);
 }
 
 void Shared::share(const std::string& name, const at::Tensor& tensor) {
@@ -76,24 +77,28 @@ Readers Shared::readers(const std::string& name, const TensorQueueOptions& optio
   return {.first = options.worker + 1, .count = 1};
 }
 
-void Shared::bury(const WorkerExit& exit, bool replaced) {
+void SharedState::bury(const WorkerExit& exit, bool replaced) {
   const std::uint32_t process = exit.slot + 1;
   // First what it sent and what waits for it: while it holds a chunk, nobody reuses that.
-  for (const auto& channel : channels_) {
+  for (const auto& channel : channels) {
     channel->adopt(process);
     if (!replaced) channel->abandon(process);
   }
-  exchange_->ledger().forget(process);
+  exchange->ledger().forget(process);
 }
 
-bool Shared::collect() {
-  bool more = exchange_->ledger().collect();
-  for (const auto& channel : channels_) more = channel->hand_on() || more;
+bool SharedState::collect() {
+  bool more = exchange->ledger().collect();
+  for (const auto& channel : channels) more = channel->hand_on() || more;
   return more;
 }
 
-void Shared::wake_all() noexcept {
-  for (Doorbell& inbox : exchange_->ledger().table().inboxes()) inbox.wake_all();
+void SharedState::wake_all() noexcept {
+  for (Doorbell& inbox : exchange->ledger().table().inboxes()) inbox.wake_all();
+}
+
+void SharedState::close_all() noexcept {
+  for (const auto& channel : channels) channel->close();
 }
 
 }  // namespace passel::shm

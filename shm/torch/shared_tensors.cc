@@ -41,15 +41,24 @@ std::map<c10::StorageImpl*, std::size_t> lay_out(std::span<const NamedTensor> te
   return offsets;
 }
 
+void check_tensor(const Arena& arena, TensorExchange& exchange, const std::string& group,
+                  const NamedTensor& named) {
+  try {
+    (void)describe(arena, named.second);
+    exchange.check_private(named.second);
+  } catch (const Error& error) {
+    throw Error("share '" + group + "': its tensor '" + named.first + "'", 0, error.hint());
+  }
+}
+
 void check_tensors(const Arena& arena, TensorExchange& exchange, const std::string& group,
                    std::span<const NamedTensor> tensors) {
   std::set<std::string> names;
   for (const auto& [name, tensor] : tensors) {
-    (void)describe(arena, tensor);
+    check_tensor(arena, exchange, group, {name, tensor});
     if (!names.insert(name).second) {
       throw Error("share '" + group + "'", 0, "Two of its tensors are named '" + name + "'");
     }
-    exchange.check_private(tensor);
     if (tensor.numel() > 0 && exchange.shared(tensor)) {
       throw Error("share '" + group + "'", 0,
                   "'" + name + "' is in shared memory already, under another name");

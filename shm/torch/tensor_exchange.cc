@@ -21,8 +21,10 @@ std::mutex& move_mutex() {
 
 std::string room_text(const ChunkLedger& ledger) {
   const std::uint64_t region = ledger.table().region(ledger.process()).bytes;
-  return std::to_string(ledger.bytes_in_use()) + " of " + std::to_string(region) +
-         " bytes of this process's region are in use";
+  return std::to_string(ledger.bytes_in_use()) + " of " + std::to_string(region) + " bytes and " +
+         std::to_string(ledger.chunks_in_use()) + " of " +
+         std::to_string(ledger.table().chunks_per_region()) +
+         " chunks of this process's region are in use";
 }
 
 std::string allocation(std::uint64_t bytes) {
@@ -44,7 +46,7 @@ std::string allocation(std::uint64_t bytes) {
           room_text(ledger) +
               ", all of them by tensors that this process itself still has (what is put into "
               "a queue is moved into shared memory and stays there while its sender keeps "
-              "it): drop some, or ask for larger regions, SharedSettings::region");
+              "it): drop some, or ask for more, SharedSettings::region or ::chunks");
     default:
       throw Error(what, ENOMEM, "The system has no memory left; " + room_text(ledger));
   }

@@ -63,7 +63,7 @@ std::optional<std::uint64_t> extent_bytes(const TensorHandle& handle, std::uint6
 }
 
 [[noreturn]] void refuse(const std::string& what) {
-  throw Error("to_handle", 0, what);
+  throw Error("send or share a tensor", 0, what);
 }
 
 }  // namespace
@@ -83,22 +83,22 @@ const char* to_string(HandleStatus status) noexcept {
 }
 
 TensorHandle describe(const Arena& arena, const at::Tensor& tensor) {
-  if (!tensor.defined()) refuse("expected a tensor, got an undefined one");
+  if (!tensor.defined()) refuse("Expected a tensor, got an undefined one");
   if (tensor.layout() != c10::kStrided || !tensor.device().is_cpu()) {
-    refuse("expected a dense CPU tensor, got " + std::string(tensor.toString()) + " on " +
+    refuse("Expected a dense CPU tensor, got " + std::string(tensor.toString()) + " on " +
            tensor.device().str() + "; send tensor.cpu()");
   }
   if (tensor.is_quantized() || tensor.has_names()) {
-    refuse("quantised and named tensors cannot be sent; send their plain parts");
+    refuse("Quantised and named tensors cannot be sent; send their plain parts");
   }
   if (tensor.is_conj() || tensor.is_neg() || tensor._is_zerotensor()) {
-    refuse("a tensor with a pending conjugation or negation cannot be sent; send its clone");
+    refuse("A tensor with a pending conjugation or negation cannot be sent; send its clone");
   }
   if (tensor.dim() > TensorHandle::kMaxRank) {
-    refuse("expected at most 8 dimensions, got " + std::to_string(tensor.dim()));
+    refuse("Expected at most 8 dimensions, got " + std::to_string(tensor.dim()));
   }
   if (tensor.requires_grad() && !tensor.is_leaf()) {
-    refuse("a non-leaf tensor that requires grad cannot be sent; send tensor.detach()");
+    refuse("A non-leaf tensor that requires grad cannot be sent; send tensor.detach()");
   }
   TensorHandle handle;
   handle.arena = arena.id();
@@ -110,7 +110,7 @@ TensorHandle describe(const Arena& arena, const at::Tensor& tensor) {
     handle.strides[d] = tensor.stride(d);
   }
   if (!is_supported_dtype(handle.dtype)) {
-    refuse("tensors of type " + std::string(c10::toString(tensor.scalar_type())) +
+    refuse("Tensors of type " + std::string(c10::toString(tensor.scalar_type())) +
            " cannot be sent");
   }
   if (tensor.numel() == 0) return handle;
@@ -122,7 +122,7 @@ TensorHandle describe(const Arena& arena, const at::Tensor& tensor) {
 TensorHandle to_handle(const Arena& arena, const at::Tensor& tensor) {
   TensorHandle handle = describe(arena, tensor);
   if (tensor.numel() > 0 && arena.at(handle.offset, extent(handle)) == nullptr) {
-    refuse("the tensor's storage is not in the arena; copy it into a leased buffer first");
+    refuse("The tensor's storage is not in the arena; copy it into a leased buffer first");
   }
   return handle;
 }

@@ -85,7 +85,7 @@ TEST_P(MemoryOfAKilledReceiver, ComesBackToTheSender) {
   auto to = shared.queue("to");
   auto workers = spawn(pain_hold_all, shared, {.on_death = GetParam()});
   const auto in_use = [&] {
-    shared.collect();
+    shared.state()->collect();
     return shared.exchange().ledger().bytes_in_use();
   };
   for (std::int64_t i = 0; i < 50; ++i) to.put(page(i));

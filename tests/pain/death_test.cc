@@ -78,7 +78,7 @@ class Relay {
     return sent_ - static_cast<std::int64_t>(received_.size());
   }
   [[nodiscard]] std::uint64_t bytes_in_use() {
-    shared_.collect();
+    shared_.state()->collect();
     return shared_.exchange().ledger().bytes_in_use();
   }
   [[nodiscard]] std::uint32_t deaths() const { return workers_->respawns(); }

@@ -100,6 +100,16 @@ TEST_F(SharedTest, TellsWhichTensorLeftSharedMemory) {
   }
 }
 
+TEST_F(SharedTest, TellsTheParentTooWhichTensorLeftSharedMemory) {
+  const at::Tensor weight = at::ones({2});
+  const std::vector<NamedTensor> model = {{"weight", weight}};
+  shared_.share("model", model);
+  EXPECT_NO_THROW(shared_.exchange().check_sharing());
+  weight.set_data(at::ones({2}));
+  EXPECT_NE(error_of([&] { shared_.exchange().check_sharing(); }).find("model/weight"),
+            std::string::npos);
+}
+
 TEST_F(SharedTest, SharesGradientsOnlyWhenAsked) {
   const at::Tensor quiet = at::ones({2}).requires_grad_();
   const at::Tensor loud = at::ones({2}).requires_grad_();
@@ -130,6 +140,11 @@ TEST_F(SharedTest, RefusesWhatItCannotShare) {
       std::string::npos);
   EXPECT_NE(error_of([&] { shared_.share("big", at::zeros({1 << 20})); }).find("4194304 bytes"),
             std::string::npos);
+  const std::string sparse = error_of([&] {
+    shared_.share("group", std::vector<NamedTensor>{{"odd", at::ones({2, 2}).to_sparse()}});
+  });
+  EXPECT_NE(sparse.find("'group'"), std::string::npos) << sparse;
+  EXPECT_NE(sparse.find("'odd'"), std::string::npos) << sparse;
   EXPECT_NE(error_of([&] { (void)seen("nothing"); }).find("nothing"), std::string::npos);
 }
 

@@ -69,6 +69,16 @@ TEST_F(TensorQueueTest, RefusesANonLeafThatRequiresGradAndSaysWhatToSend) {
   }
 }
 
+TEST_F(TensorQueueTest, NamesItselfInARefusal) {
+  auto out = create_queue("batches", 1);
+  try {
+    out.put(at::ones({2, 2}).to_sparse());
+    FAIL() << "it was sent";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("queue 'batches'"), std::string::npos) << error.what();
+  }
+}
+
 TEST_F(TensorQueueTest, RefusesATensorOfAnotherDeviceAndSaysWhichItIs) {
   auto out = create_queue("q", 1);
   try {
@@ -214,6 +224,8 @@ TEST_F(TensorQueueTest, WakesWhoWaitsForAnyOfSeveral) {
   auto second = open_queue("second", 1);
   const std::array<ExchangeQueue*, 2> both = {first.channel(), second.channel()};
   EXPECT_EQ(wait_any(both, after(10ms)), both.size());
+  const std::array<ExchangeQueue*, 2> foreign = {first.channel(), second_out.channel()};
+  EXPECT_THROW(wait_any(foreign, after(10ms)), Error) << "the parent reads neither";
   std::thread sender([&] { second_out.put(at::ones({1})); });
   EXPECT_EQ(wait_any(both, after(20s)), 1U);
   sender.join();
@@ -281,7 +293,9 @@ TEST_F(SmallRegion, SaysWhenThisProcessItselfHoldsAllOfIt) {
     at(0).empty({1}, at::kByte);
     FAIL() << "there was room";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("drop some"), std::string::npos) << error.what();
+    const std::string text = error.what();
+    EXPECT_NE(text.find("drop some"), std::string::npos) << text;
+    EXPECT_NE(text.find("4 of "), std::string::npos) << "chunks are counted, too: " << text;
   }
   kept.clear();
   EXPECT_NO_THROW(at(0).empty({64 << 10}, at::kByte)) << "freed chunks are merged";

@@ -81,6 +81,8 @@ class ChunkLedger {
 
   /// Bytes of this region that are in use, by this process or by others.
   [[nodiscard]] std::uint64_t bytes_in_use() const;
+  /// Chunks of this region that are in use likewise.
+  [[nodiscard]] std::uint32_t chunks_in_use() const;
   [[nodiscard]] std::uint32_t process() const noexcept { return process_; }
   [[nodiscard]] const ChunkTable& table() const noexcept { return table_; }
 

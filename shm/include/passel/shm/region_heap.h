@@ -35,6 +35,7 @@ class RegionHeap {
   /// The errno with which the system refused memory to the last allocate(), or 0.
   [[nodiscard]] int failure() const noexcept { return failure_; }
   [[nodiscard]] std::uint64_t bytes_in_use() const noexcept { return in_use_; }
+  [[nodiscard]] std::uint32_t chunks_in_use() const noexcept { return chunks_in_use_; }
 
  private:
   void recover();
@@ -53,6 +54,7 @@ class RegionHeap {
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> kept_;  ///< bytes to free chunks
   std::vector<std::uint32_t> unused_;                                   ///< ids without memory
   std::uint64_t in_use_ = 0;
+  std::uint32_t chunks_in_use_ = 0;
   int failure_ = 0;
 };
 

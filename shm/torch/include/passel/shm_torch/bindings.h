@@ -34,13 +34,16 @@ class Bindings {
   void bind(const std::string& group, std::span<const NamedTensor> tensors,
             std::span<const NamedTensor> shared);
 
+  /// Notes where tensors of `group` that are shared already lie.
+  void watch(const std::string& group, std::span<const NamedTensor> shared);
+
   /// @throws SharingLost naming the first tensor that has moved
   void check() const;
 
  private:
   struct Bound {
     std::string name;
-    at::Tensor tensor;
+    c10::weak_intrusive_ptr<c10::TensorImpl> tensor;  // weak: it may keep the owner of this alive
     const void* data;
   };
   std::vector<Bound> bound_;

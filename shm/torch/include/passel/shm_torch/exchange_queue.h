@@ -43,6 +43,8 @@ class ExchangeQueue {
 
   virtual void close() noexcept = 0;
   [[nodiscard]] virtual bool closed() const noexcept = 0;
+  /// @throws Error when this process is no reader of the queue
+  void check_reader() const;
   /// For a reader: get() would not wait.
   [[nodiscard]] virtual bool ready() noexcept = 0;
 
@@ -88,7 +90,8 @@ class ExchangeQueue {
   [[noreturn]] static void refuse_type(const std::string& name);
   [[nodiscard]] Readers readers() const noexcept { return readers_; }
   [[nodiscard]] std::string quoted() const { return "queue '" + name_ + "'"; }
-  void check_reader() const;
+  /// @throws Error that names the queue besides
+  [[noreturn]] void refuse_tensor(const Error& error) const;
   [[noreturn]] void refuse_count(std::size_t count, std::size_t most) const;
 
   /// Claims the handles of a message that is still in its ring: all, or none.

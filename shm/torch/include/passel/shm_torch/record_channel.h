@@ -95,8 +95,7 @@ class RecordChannel final : public ExchangeQueue {
     if (closed()) return QueueStatus::kClosed;
     Entry entry{.data = data, .count = static_cast<std::uint32_t>(tensors.size()), .tensors = {}};
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      if (!exchange().share(tensors[i], deadline)) return QueueStatus::kTimeout;
-      entry.tensors[i] = exchange().handle(tensors[i]);
+      if (!convert(tensors[i], entry.tensors[i], deadline)) return QueueStatus::kTimeout;
     }
     QueueStatus status = try_send(entry);
     if (status != QueueStatus::kFull) return status;
@@ -211,6 +210,18 @@ class RecordChannel final : public ExchangeQueue {
       while (consumer.try_get(entry, take_over) == QueueStatus::kOk) {
         if (handles == HandleStatus::kOk) orphans_.push_back(entry);
       }
+    }
+  }
+
+  bool convert(const at::Tensor& tensor, TensorHandle& handle, Deadline deadline) {
+    try {
+      if (!exchange().share(tensor, deadline)) return false;
+      handle = exchange().handle(tensor);
+      return true;
+    } catch (const Stopped&) {
+      throw;
+    } catch (const Error& error) {
+      refuse_tensor(error);
     }
   }
 

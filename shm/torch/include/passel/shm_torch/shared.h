@@ -13,6 +13,7 @@
 #include "passel/shm/supervisor.h"
 #include "passel/shm_torch/named_tensors.h"
 #include "passel/shm_torch/record_queue.h"
+#include "passel/shm_torch/shared_value.h"
 #include "passel/shm_torch/tensor_exchange.h"
 #include "passel/shm_torch/tensor_queue.h"
 
@@ -44,6 +45,26 @@ struct TensorQueueOptions {
   std::uint32_t capacity = 64;  ///< messages per sender and reader, rounded up to a power of two
   ReadBy read_by = ReadBy::kWorkers;
   std::uint32_t worker = 0;  ///< the slot, for kWorker
+};
+
+/// What a Shared and the context of its workers own together: either may be dropped first.
+class SharedState {
+ public:
+  explicit SharedState(Arena memory) : arena(std::make_shared<Arena>(std::move(memory))) {}
+
+  /// Settles what a dead worker leaves. `replaced`: it gets a successor.
+  void bury(const WorkerExit& exit, bool replaced);
+  /// Takes note of what receivers let go; true while more is to come.
+  bool collect();
+  /// Wakes every process that waits for anything.
+  void wake_all() noexcept;
+  /// There are no workers any more: closes all queues, which can still be read.
+  void close_all() noexcept;
+
+  std::shared_ptr<Arena> arena;
+  std::shared_ptr<TensorExchange> exchange;
+  std::vector<std::shared_ptr<ExchangeQueue>> channels;
+  bool spawned = false;
 };
 
 /// The parent's side of the memory that it shares with its workers. Make all that
@@ -79,10 +100,7 @@ class Shared {
   /// Plain data that all processes read and write; atomics, where they do so at once.
   template <class T>
   T& value(const std::string& name, const T& initial) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    T* const value = arena_->construct<T>(name);
-    std::memcpy(static_cast<void*>(value), &initial, sizeof(T));
-    return *value;
+    return create_value(*state_->arena, name, initial);
   }
 
   /// A queue of tensors from every process, the workers included.
@@ -97,20 +115,15 @@ class Shared {
 
   /// See TensorExchange.
   at::Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype) {
-    return exchange_->empty(sizes, dtype);
+    return exchange().empty(sizes, dtype);
   }
-  at::Tensor compact(const at::Tensor& tensor) { return exchange_->compact(tensor); }
+  at::Tensor compact(const at::Tensor& tensor) { return exchange().compact(tensor); }
 
   [[nodiscard]] std::uint32_t workers() const noexcept { return settings_.workers; }
-  [[nodiscard]] Arena& arena() noexcept { return *arena_; }
-  [[nodiscard]] TensorExchange& exchange() noexcept { return *exchange_; }
-
-  /// For spawn(): settles what a dead worker leaves. `replaced`: it gets a successor.
-  void bury(const WorkerExit& exit, bool replaced);
-  /// For spawn(): takes note of what receivers let go; true while more is to come.
-  bool collect();
-  /// For spawn(): wakes every process that waits for anything.
-  void wake_all() noexcept;
+  [[nodiscard]] Arena& arena() noexcept { return *state_->arena; }
+  [[nodiscard]] TensorExchange& exchange() noexcept { return *state_->exchange; }
+  /// For spawn().
+  [[nodiscard]] const std::shared_ptr<SharedState>& state() noexcept { return state_; }
 
  private:
   [[nodiscard]] Readers readers(const std::string& name, const TensorQueueOptions& options) const;
@@ -118,16 +131,14 @@ class Shared {
   template <class T, int N>
   std::shared_ptr<RecordChannel<T, N>> create_channel(const std::string& name,
                                                       const TensorQueueOptions& options) {
-    auto channel = RecordChannel<T, N>::create(*arena_, exchange_, name, options.capacity,
+    auto channel = RecordChannel<T, N>::create(arena(), state_->exchange, name, options.capacity,
                                                readers(name, options));
-    channels_.push_back(channel);
+    state_->channels.push_back(channel);
     return channel;
   }
 
   SharedSettings settings_;
-  std::shared_ptr<Arena> arena_;
-  std::shared_ptr<TensorExchange> exchange_;
-  std::vector<std::shared_ptr<ExchangeQueue>> channels_;
+  std::shared_ptr<SharedState> state_;
 };
 
 }  // namespace passel::shm

@@ -13,7 +13,8 @@ namespace passel::shm {
 /// torch.multiprocessing, and returns at once. `entry` must be registered with
 /// PASSEL_ENTRY; what it returns is ProcessContext::result(). From now on waits in
 /// the queues of this process end with an exception when the run has failed.
-/// Dropping the result kills the workers; `shared` must outlive it. Once per Shared.
+/// Dropping the result kills the workers and closes all queues. It and `shared` may be dropped in
+/// any order. Once per Shared.
 /// @throws Error
 [[nodiscard]] std::shared_ptr<ProcessContext> spawn_entry(const void* entry, Shared& shared,
                                                           SpawnSettings settings);

@@ -71,6 +71,9 @@ class TensorExchange : public std::enable_shared_from_this<TensorExchange> {
   [[nodiscard]] bool shared(const at::Tensor& tensor) const noexcept;
 
   /// See Bindings. check_sharing() is called by every get() of a queue.
+  void watch(const std::string& group, std::span<const NamedTensor> shared) {
+    bindings_.watch(group, shared);
+  }
   void bind(const std::string& group, std::span<const NamedTensor> tensors,
             std::span<const NamedTensor> shared) {
     bindings_.bind(group, tensors, shared);

@@ -13,6 +13,7 @@
 #include "passel/shm_torch/named_tensors.h"
 #include "passel/shm_torch/record_queue.h"
 #include "passel/shm_torch/shared_tensors.h"
+#include "passel/shm_torch/shared_value.h"
 #include "passel/shm_torch/tensor_exchange.h"
 #include "passel/shm_torch/tensor_queue.h"
 
@@ -49,9 +50,10 @@ class Worker {
   /// What the parent shared under this name.
   at::Tensor tensor(const std::string& name) const;
   std::vector<NamedTensor> tensors(const std::string& name) const;
+  /// @throws Error when there is no such value, or it was created with another type
   template <class T>
   T& value(const std::string& name) const {
-    return *context_.arena.get<T>(name);
+    return open_value<T>(context_.arena, name);
   }
 
   /// The parent's queue of this name; the same one however often it is asked for.
