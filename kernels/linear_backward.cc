@@ -10,6 +10,7 @@
 #include "linear_pack.h"
 #include "lltm_pack.h"
 #include "passel/kernels/linear_loss.h"
+#include "settle_isa.h"
 #include "weight_gradient-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -66,10 +67,12 @@ HWY_EXPORT(backward_double);
 }  // namespace
 
 void linear_backward(const LinearShape& shape, const LinearBackward<float>& arrays) noexcept {
+  settle_isa();
   HWY_DYNAMIC_DISPATCH(backward_float)(shape, arrays);
 }
 
 void linear_backward(const LinearShape& shape, const LinearBackward<double>& arrays) noexcept {
+  settle_isa();
   HWY_DYNAMIC_DISPATCH(backward_double)(shape, arrays);
 }
 

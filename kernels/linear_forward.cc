@@ -11,6 +11,7 @@
 #include "gemm_tile-inl.h"
 #include "linear_pack.h"
 #include "passel/kernels/linear_loss.h"
+#include "settle_isa.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace passel::kernels::HWY_NAMESPACE {
@@ -47,11 +48,13 @@ HWY_EXPORT(forward_double);
 
 void linear_forward(const LinearShape& shape, const LinearForward<float>& arrays) noexcept {
   pack_linear(shape, arrays.weight, arrays.bias, arrays.packed);
+  settle_isa();
   HWY_DYNAMIC_DISPATCH(forward_float)(shape, arrays);
 }
 
 void linear_forward(const LinearShape& shape, const LinearForward<double>& arrays) noexcept {
   pack_linear(shape, arrays.weight, arrays.bias, arrays.packed);
+  settle_isa();
   HWY_DYNAMIC_DISPATCH(forward_double)(shape, arrays);
 }
 

@@ -13,6 +13,7 @@
 
 #include "gemm_tile-inl.h"
 #include "passel/kernels/linear_loss.h"
+#include "settle_isa.h"
 #include "vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -152,19 +153,23 @@ HWY_EXPORT(squared_error_double);
 
 std::optional<std::int64_t> cross_entropy(std::int64_t batch, std::int64_t classes,
                                           const CrossEntropy<float>& arrays) noexcept {
+  settle_isa();
   return HWY_DYNAMIC_DISPATCH(cross_entropy_float)(batch, classes, arrays);
 }
 
 std::optional<std::int64_t> cross_entropy(std::int64_t batch, std::int64_t classes,
                                           const CrossEntropy<double>& arrays) noexcept {
+  settle_isa();
   return HWY_DYNAMIC_DISPATCH(cross_entropy_double)(batch, classes, arrays);
 }
 
 void squared_error(std::int64_t count, const SquaredError<float>& arrays) noexcept {
+  settle_isa();
   HWY_DYNAMIC_DISPATCH(squared_error_float)(count, arrays);
 }
 
 void squared_error(std::int64_t count, const SquaredError<double>& arrays) noexcept {
+  settle_isa();
   HWY_DYNAMIC_DISPATCH(squared_error_double)(count, arrays);
 }
 

@@ -5,6 +5,7 @@
 // changelog. `make neon` runs this test as ARM code.
 
 #include "each_target.h"
+#include "linear_loss_case.h"
 #include "lltm_case.h"
 #include "passel/kernels/update.h"
 
@@ -133,6 +134,32 @@ TEST(KnownBits, OfTheSquaredNorm) {
   with_each_target([&] {
     const double norm = squared_norm(values.data(), values.size());
     EXPECT_EQ(norm, 0x1.9f79fec9904b6p+11) << std::hexfloat << norm;
+  });
+}
+
+template <typename T>
+std::uint64_t hash_of_layer_and_losses() {
+  LinearCase<T> c({.batch = 19, .input = 53, .output = 33}, 98);
+  c.run();
+  std::vector<std::int64_t> labels;
+  for (std::int64_t i = 0; i < 19; ++i) labels.push_back(i * 5 % 33);
+  auto entropy = cross_entropy_of(c.output, labels, 33);
+  auto squares = squared_error_of(c.output, c.grad_output);
+  Hash hash;
+  for (const Guarded<T>* array : c.results()) hash.add(array->values());
+  for (const LossResult<T>* result : {&entropy, &squares}) {
+    hash.add(result->slopes.values());
+    hash.add(std::span<const T>(&result->loss, 1));
+  }
+  return hash.value();
+}
+
+TEST(KnownBits, OfTheLinearLayerAndItsLosses) {
+  with_each_target([] {
+    EXPECT_EQ(hash_of_layer_and_losses<float>(), 0x87847677d0cbb609U)
+        << std::hex << "0x" << hash_of_layer_and_losses<float>();
+    EXPECT_EQ(hash_of_layer_and_losses<double>(), 0xbcf2020a8fe4de2cU)
+        << std::hex << "0x" << hash_of_layer_and_losses<double>();
   });
 }
 
