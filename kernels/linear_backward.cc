@@ -26,19 +26,19 @@ HWY_INLINE void backward(const LinearShape& s, const LinearBackward<T>& a) {
   for (std::int64_t i = 0; i < s.batch * s.output; ++i) {
     a.workspace[i] = a.grad_output[i] * a.scale;
   }
-  if (a.grad_bias != nullptr) bias_gradient(grads, s.batch, s.output, a.grad_bias);
+  if (a.grad_bias != nullptr) bias_gradient(d, grads, s.batch, s.output, a.grad_bias);
   if (a.grad_weight != nullptr) {
-    const GradientBuffers<T> buffers{a.workspace + layout.row_group(),
-                                     a.workspace + layout.panels(), layout.chunk_rows()};
-    const std::int64_t stride = buffers.chunk_rows * kPanelColumns;
+    T* panels = a.workspace + layout.panels();
+    const std::int64_t stride = layout.chunk_rows() * kPanelColumns;
     const auto pack_inputs = [&](std::int64_t first, std::int64_t count) HWY_ATTR {
       for (std::int64_t i = 0; i < count; ++i) {
-        T* row = buffers.panels + i * kPanelColumns;
+        T* row = panels + i * kPanelColumns;
         copy_to_panels(a.x + (first + i) * s.input, s.input, row, stride, 0);
         clear_panel_rest(row, stride, s.input);
       }
     };
-    weight_gradient(d, grads, s.batch, s.output, s.input, pack_inputs, buffers, a.grad_weight);
+    weight_gradient(d, grads, s.batch, s.output, s.input, pack_inputs, Panels<T>{panels, stride},
+                    a.grad_weight);
   }
   if (a.grad_x != nullptr) {
     const LinearPackedLayout packed(s);

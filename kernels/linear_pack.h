@@ -38,23 +38,20 @@ class LinearPackedLayout {
 
 /// Parts of the backward pass's workspace, as offsets in elements.
 ///
-///   scaled gradient [B, C], row group [chunk][8], panels of x [S / 48][chunk][48]
+///   scaled gradient [B, C], panels of x [S / 48][chunk][48]
 class LinearBackwardLayout {
  public:
   explicit LinearBackwardLayout(const LinearShape& shape) noexcept
-      : chunk_rows_(std::min(shape.batch, BackwardLayout::kChunkRows)),
-        row_group_(shape.batch * shape.output),
-        panels_(row_group_ + chunk_rows_ * kRowGroup),
+      : chunk_rows_(std::min(shape.batch, kChunkRows)),
+        panels_(shape.batch * shape.output),
         size_(panels_ + divide_up(shape.input, kPanelColumns) * chunk_rows_ * kPanelColumns) {}
 
   std::int64_t chunk_rows() const { return chunk_rows_; }
-  std::int64_t row_group() const { return row_group_; }
   std::int64_t panels() const { return panels_; }
   std::int64_t size() const { return size_; }
 
  private:
   std::int64_t chunk_rows_;
-  std::int64_t row_group_;
   std::int64_t panels_;
   std::int64_t size_;
 };

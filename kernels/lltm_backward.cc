@@ -11,9 +11,12 @@
 #include "gemm_tile-inl.h"
 #include "lltm_layout.h"
 #include "lltm_pack.h"
+#include "lltm_parts.h"
+#include "lltm_step-inl.h"
 #include "passel/kernels/lltm.h"
 #include "settle_isa.h"
 #include "vector_math-inl.h"
+#include "weight_gradient-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace passel::kernels::HWY_NAMESPACE {
@@ -75,122 +78,177 @@ void copy_or_clear(const T* from, std::int64_t count, T* to) {
   }
 }
 
-/// Fills grad_gates for all steps, last first; leaves dL/dh0 and dL/dc0 in the
-/// workspace.
+/// One call of lltm_backward(), with the parts of its workspace.
 template <typename T>
-HWY_INLINE void backward_steps(const LltmShape& s, const LltmBackward<T>& a) {
-  const hn::CappedTag<T, kUnitBlock> d;
-  const PackedLayout packed(s);
-  const BackwardLayout layout(s);
+struct Run {
+  const LltmShape& s;
+  const LltmBackward<T>& a;
+  const LltmPlan& plan;
+  PackedLayout packed{s};
+  BackwardLayout layout{s, plan};
+  std::int64_t state = s.batch * s.state;  // elements of all units at one step
   T* grad_h = a.workspace + layout.grad_h();
   T* grad_c = a.workspace + layout.grad_c();
-  copy_or_clear(a.grad_h_last, s.batch * s.state, grad_h);
-  copy_or_clear(a.grad_c_last, s.batch * s.state, grad_c);
-  const Panels<T> weights{a.packed + packed.h_panels(), packed.panel_stride()};
-  for (std::int64_t t = s.steps - 1; t >= 0; --t) {
-    for (std::int64_t b = 0; b < s.batch; ++b) {
-      const std::int64_t at = (t * s.batch + b) * s.state;
-      backward_row(Row<T>{.gates = a.gates + 3 * at,
-                          .cell = a.cells + at,
-                          .grad_hidden = a.grad_hidden == nullptr ? nullptr : a.grad_hidden + at,
-                          .grad_h = grad_h + b * s.state,
-                          .grad_c = grad_c + b * s.state,
-                          .grad_gates = a.workspace + 3 * at},
-                   s.state);
-    }
-    if (t == 0 && a.grad_h0 == nullptr) break;
-    const RowMajor<T> grad_gates{a.workspace + t * s.batch * 3 * s.state, 3 * s.state};
-    product(d, grad_gates, s.batch, 3 * s.state, weights, s.state,
-            Output<T>{grad_h, s.state, false});
-  }
-}
-
-/// Packs rows first .. first + count of [h before the step, x] as panels.
-template <typename T>
-void pack_inputs(const LltmShape& s, const LltmBackward<T>& a, std::int64_t first,
-                 std::int64_t count, T* panels) {
-  constexpr std::int64_t kStride = BackwardLayout::kChunkRows * kPanelColumns;
-  for (std::int64_t i = 0; i < count; ++i, panels += kPanelColumns) {
-    const std::int64_t row = first + i;
-    const T* h = row < s.batch ? a.h0 + row * s.state : a.hidden + (row - s.batch) * s.state;
-    copy_to_panels(h, s.state, panels, kStride, 0);
-    copy_to_panels(a.x + row * s.input, s.input, panels, kStride, s.state);
-    clear_panel_rest(panels, kStride, s.state + s.input);
-  }
-}
-
-/// Packs columns first .. first + columns of `count` rows as [count][kRowGroup].
-template <typename T>
-void pack_columns(const T* from, std::int64_t stride, std::int64_t columns, std::int64_t count,
-                  T* group) {
-  if (columns == kRowGroup) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      for (std::int64_t j = 0; j < kRowGroup; ++j) group[i * kRowGroup + j] = from[i * stride + j];
-    }
-    return;
-  }
-  for (std::int64_t i = 0; i < count; ++i) {
-    T* rest = std::copy_n(from + i * stride, columns, group + i * kRowGroup);
-    std::fill(rest, group + (i + 1) * kRowGroup, T{});
-  }
-}
-
-/// grad_weight = grad_gates' [h before the step, x], in chunks of rows: a chunk
-/// continues the sums of the one before.
-template <typename T>
-HWY_INLINE void weight_gradient(const LltmShape& s, const LltmBackward<T>& a) {
-  const hn::CappedTag<T, kUnitBlock> d;
-  const BackwardLayout layout(s);
-  const std::int64_t rows = s.steps * s.batch;
-  const std::int64_t columns = s.state + s.input;
-  T* group = a.workspace + layout.row_group();
   T* panels = a.workspace + layout.panels();
-  if (rows == 0) std::fill_n(a.grad_weight, 3 * s.state * columns, T{});
-  for (std::int64_t first = 0; first < rows; first += BackwardLayout::kChunkRows) {
-    const std::int64_t depth = std::min(BackwardLayout::kChunkRows, rows - first);
-    pack_inputs(s, a, first, depth, panels);
-    for (std::int64_t gate = 0; gate < 3 * s.state; gate += kRowGroup) {
-      const std::int64_t gates = std::min(kRowGroup, 3 * s.state - gate);
-      pack_columns(a.workspace + first * 3 * s.state + gate, 3 * s.state, gates, depth, group);
-      product(d, RowGroup<T>{group}, gates, depth,
-              Panels<T>{panels, BackwardLayout::kChunkRows * kPanelColumns}, columns,
-              Output<T>{a.grad_weight + gate * columns, columns, first > 0});
+  std::int64_t panel_stride = layout.chunk_rows() * kPanelColumns;
+
+  bool recomputes() const { return plan.keep_every > 0; }
+  Panels<T> weights_at(std::int64_t offset) const {
+    return {a.packed + offset, packed.panel_stride()};
+  }
+};
+
+/// Steps first .. last. The sums of grad_weight run over the steps last to first,
+/// the order in which they become known, so segments change no bit of them.
+template <typename T>
+struct Segment {
+  const Run<T>& run;
+  std::int64_t first;
+  std::int64_t last;
+
+  std::int64_t rows() const { return (last - first) * run.s.batch; }
+  /// The last step stands first. Gates that are computed again are here before.
+  T* grad_gates(std::int64_t t) const { return run.a.workspace + (last - 1 - t) * 3 * run.state; }
+  const T* gates(std::int64_t t) const {
+    return run.recomputes() ? grad_gates(t) : run.a.gates + t * 3 * run.state;
+  }
+  T* scratch_cells(std::int64_t t) const {
+    return run.a.workspace + run.layout.cells() + (t - first) * run.state;
+  }
+  const T* cells(std::int64_t t) const {
+    return run.recomputes() ? scratch_cells(t) : run.a.cells + t * run.state;
+  }
+};
+
+/// Gates and cells of a segment's steps, rows first .. last.
+template <typename T>
+HWY_INLINE void recompute(const Segment<T>& segment, std::int64_t first, std::int64_t last) {
+  const Run<T>& run = segment.run;
+  const LltmBackward<T>& a = run.a;
+  for (std::int64_t t = segment.first; t < segment.last; ++t) {
+    const T* c =
+        t == segment.first ? cells_before(run.s, run.plan, a.c0, a.cells, t) : segment.cells(t - 1);
+    run_step(run.s,
+             Step<T>{.x = a.x + t * run.s.batch * run.s.input,
+                     .h = hidden_before(run.s, a.h0, a.hidden, t),
+                     .c = c,
+                     .hidden = nullptr,
+                     .cells = segment.scratch_cells(t),
+                     .gates = segment.grad_gates(t)},
+             a.packed, first, last);
+  }
+}
+
+/// Rows first .. last of a segment: fills grad_gates and grad_x, and takes grad_h
+/// and grad_c from the step after the segment to the step before it.
+template <typename T>
+HWY_NOINLINE void backward_steps(const Segment<T>& segment, std::int64_t first, std::int64_t last) {
+  const hn::CappedTag<T, kUnitBlock> d;
+  const Run<T>& run = segment.run;
+  const LltmShape& s = run.s;
+  const LltmBackward<T>& a = run.a;
+  if (run.recomputes()) recompute(segment, first, last);
+  for (std::int64_t t = segment.last - 1; t >= segment.first; --t) {
+    for (std::int64_t at = first * s.state; at < last * s.state; at += s.state) {
+      backward_row(
+          Row<T>{.gates = segment.gates(t) + 3 * at,
+                 .cell = segment.cells(t) + at,
+                 .grad_hidden =
+                     a.grad_hidden == nullptr ? nullptr : a.grad_hidden + t * run.state + at,
+                 .grad_h = run.grad_h + at,
+                 .grad_c = run.grad_c + at,
+                 .grad_gates = segment.grad_gates(t) + 3 * at},
+          s.state);
+    }
+    const RowMajor<T> grads{segment.grad_gates(t) + first * 3 * s.state, 3 * s.state};
+    if (t > 0 || a.grad_h0 != nullptr) {
+      product(d, grads, last - first, 3 * s.state, run.weights_at(run.packed.h_panels()), s.state,
+              Output<T>{run.grad_h + first * s.state, s.state, false});
+    }
+    if (a.grad_x != nullptr) {
+      product(d, grads, last - first, 3 * s.state, run.weights_at(run.packed.x_panels()), s.input,
+              Output<T>{a.grad_x + (t * s.batch + first) * s.input, s.input, false});
     }
   }
 }
 
+/// Packs [h before the step, x] of rows first .. first + count of a segment, its
+/// last step first.
 template <typename T>
-void bias_gradient(const LltmShape& s, const LltmBackward<T>& a) {
-  std::fill_n(a.grad_bias, 3 * s.state, T{});
-  const T* row = a.workspace;
-  for (std::int64_t i = 0; i < s.steps * s.batch; ++i, row += 3 * s.state) {
-    for (std::int64_t j = 0; j < 3 * s.state; ++j) a.grad_bias[j] += row[j];
+void pack_inputs(const Segment<T>& segment, std::int64_t first, std::int64_t count) {
+  const Run<T>& run = segment.run;
+  const LltmShape& s = run.s;
+  T* to = run.panels;
+  for (std::int64_t i = first; i < first + count; ++i, to += kPanelColumns) {
+    const std::int64_t t = segment.last - 1 - i / s.batch;
+    const std::int64_t b = i % s.batch;
+    const T* h = hidden_before(s, run.a.h0, run.a.hidden, t) + b * s.state;
+    const T* x = run.a.x + (t * s.batch + b) * s.input;
+    copy_to_panels(h, s.state, to, run.panel_stride, 0);
+    copy_to_panels(x, s.input, to, run.panel_stride, s.state);
+    clear_panel_rest(to, run.panel_stride, s.state + s.input);
+  }
+}
+
+/// Adds gates first .. last of `rows` rows to grad_weight and grad_bias.
+template <typename T>
+HWY_NOINLINE void add_gradients(const Run<T>& run, const T* grad_gates, std::int64_t rows,
+                                std::int64_t first, std::int64_t last, bool add) {
+  const hn::CappedTag<T, kUnitBlock> d;
+  const RowMajor<T> grads{grad_gates, 3 * run.s.state};
+  if (run.a.grad_bias != nullptr) {
+    add_bias_gradient(d, grads, rows, first, last, run.a.grad_bias);
+  }
+  if (run.a.grad_weight != nullptr) {
+    add_weight_gradient(d, grads, Panels<T>{run.panels, run.panel_stride}, rows, first, last,
+                        run.s.state + run.s.input, add, run.a.grad_weight);
   }
 }
 
 template <typename T>
-HWY_INLINE void backward(const LltmShape& s, const LltmBackward<T>& a) {
-  const BackwardLayout layout(s);
-  backward_steps(s, a);
-  const std::int64_t state = s.batch * s.state;
-  if (a.grad_h0 != nullptr) std::copy_n(a.workspace + layout.grad_h(), state, a.grad_h0);
-  if (a.grad_c0 != nullptr) std::copy_n(a.workspace + layout.grad_c(), state, a.grad_c0);
-  if (a.grad_bias != nullptr) bias_gradient(s, a);
-  if (a.grad_weight != nullptr) weight_gradient(s, a);
-  if (a.grad_x != nullptr) {
-    const PackedLayout packed(s);
-    product(hn::CappedTag<T, kUnitBlock>(), RowMajor<T>{a.workspace, 3 * s.state},
-            s.steps * s.batch, 3 * s.state,
-            Panels<T>{a.packed + packed.x_panels(), packed.panel_stride()}, s.input,
-            Output<T>{a.grad_x, s.input, false});
+HWY_INLINE void backward_segment(const Segment<T>& segment) {
+  const Run<T>& run = segment.run;
+  const LltmThreads& threads = run.plan.threads;
+  for_each_part(threads, run.s.batch, kRowGroup,
+                [&](std::int64_t first, std::int64_t last)
+                    HWY_ATTR { backward_steps(segment, first, last); });
+  if (run.a.grad_weight == nullptr && run.a.grad_bias == nullptr) return;
+  const std::int64_t chunk = run.layout.chunk_rows();
+  for (std::int64_t first = 0; first < segment.rows(); first += chunk) {
+    const std::int64_t rows = std::min(chunk, segment.rows() - first);
+    const bool add = segment.last < run.s.steps || first > 0;
+    if (run.a.grad_weight != nullptr) pack_inputs(segment, first, rows);
+    for_each_part(
+        threads, 3 * run.s.state, kRowGroup, [&](std::int64_t gate, std::int64_t last) HWY_ATTR {
+          add_gradients(run, run.a.workspace + first * 3 * run.s.state, rows, gate, last, add);
+        });
   }
 }
 
-void backward_float(const LltmShape& s, const LltmBackward<float>& a) {
-  backward(s, a);
+template <typename T>
+HWY_INLINE void backward(const LltmShape& s, const LltmBackward<T>& a, const LltmPlan& plan) {
+  const Run<T> run{s, a, plan};
+  copy_or_clear(a.grad_h_last, run.state, run.grad_h);
+  copy_or_clear(a.grad_c_last, run.state, run.grad_c);
+  if (a.grad_bias != nullptr) std::fill_n(a.grad_bias, 3 * s.state, T{});
+  if (a.grad_weight != nullptr && s.steps * s.batch == 0) {
+    std::fill_n(a.grad_weight, 3 * s.state * (s.state + s.input), T{});
+  }
+  const std::int64_t steps = run.layout.steps();
+  for (std::int64_t end = s.steps; end > 0;) {
+    const std::int64_t first = (end - 1) / steps * steps;
+    backward_segment(Segment<T>{run, first, end});
+    end = first;
+  }
+  if (a.grad_h0 != nullptr) std::copy_n(run.grad_h, run.state, a.grad_h0);
+  if (a.grad_c0 != nullptr) std::copy_n(run.grad_c, run.state, a.grad_c0);
 }
-void backward_double(const LltmShape& s, const LltmBackward<double>& a) {
-  backward(s, a);
+
+void backward_float(const LltmShape& s, const LltmBackward<float>& a, const LltmPlan& plan) {
+  backward(s, a, plan);
+}
+void backward_double(const LltmShape& s, const LltmBackward<double>& a, const LltmPlan& plan) {
+  backward(s, a, plan);
 }
 
 }  // namespace
@@ -204,14 +262,16 @@ HWY_EXPORT(backward_float);
 HWY_EXPORT(backward_double);
 }  // namespace
 
-void lltm_backward(const LltmShape& shape, const LltmBackward<float>& arrays) noexcept {
+void lltm_backward(const LltmShape& shape, const LltmBackward<float>& arrays,
+                   const LltmPlan& plan) noexcept {
   settle_isa();
-  HWY_DYNAMIC_DISPATCH(backward_float)(shape, arrays);
+  HWY_DYNAMIC_DISPATCH(backward_float)(shape, arrays, plan);
 }
 
-void lltm_backward(const LltmShape& shape, const LltmBackward<double>& arrays) noexcept {
+void lltm_backward(const LltmShape& shape, const LltmBackward<double>& arrays,
+                   const LltmPlan& plan) noexcept {
   settle_isa();
-  HWY_DYNAMIC_DISPATCH(backward_double)(shape, arrays);
+  HWY_DYNAMIC_DISPATCH(backward_double)(shape, arrays, plan);
 }
 
 }  // namespace passel::kernels

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -14,6 +15,9 @@ inline constexpr std::int64_t kUnitBlock = 16;
 inline constexpr std::int64_t kPanelColumns = 3 * kUnitBlock;
 /// Rows of a packed left operand.
 inline constexpr std::int64_t kRowGroup = 8;
+/// Rows (of T * B) that one pass over a gradient of weights adds, at most: the
+/// packed right operand of a pass should stay in the second level cache.
+inline constexpr std::int64_t kChunkRows = 256;
 
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
@@ -47,30 +51,55 @@ class PackedLayout {
   std::int64_t x_panels_;
 };
 
-/// Parts of the backward pass's workspace, as offsets in elements.
+/// Parts of the backward pass's workspace, as offsets in elements, and the
+/// segments of steps it works in, last one first.
 class BackwardLayout {
  public:
-  /// Rows (of T * B) that one pass over grad_weight adds: the packed right
-  /// operand of a pass should stay in the second level cache.
-  static constexpr std::int64_t kChunkRows = 256;
-
-  explicit BackwardLayout(const LltmShape& shape) noexcept
-      : rows_(shape.steps * shape.batch),
+  BackwardLayout(const LltmShape& shape, const LltmPlan& plan) noexcept
+      : steps_(plan.keep_every > 0 ? std::min(plan.keep_every, shape.steps)
+                                   : std::max(kChunkRows / std::max(shape.batch, std::int64_t{1}),
+                                              std::int64_t{1})),
         state_(shape.batch * shape.state),
-        gate_rows_(3 * shape.state),
-        panels_(divide_up(shape.state + shape.input, kPanelColumns)) {}
+        cells_(plan.keep_every > 0 ? steps_ * state_ : 0),
+        panels_(divide_up(shape.state + shape.input, kPanelColumns)) {
+    const std::int64_t rows = std::min(steps_, shape.steps) * shape.batch;
+    grad_h_ = 3 * std::min(steps_, shape.steps) * state_;
+    chunk_rows_ = divide_up(rows, std::max(divide_up(rows, kChunkRows), std::int64_t{1}));
+  }
 
-  std::int64_t grad_h() const { return rows_ * gate_rows_; }
+  /// Steps of a segment.
+  std::int64_t steps() const { return steps_; }
+  std::int64_t chunk_rows() const { return chunk_rows_; }
+
+  /// dL/d(gates) of a segment, its last step first.
+  std::int64_t grad_gates() const { return 0; }
+  std::int64_t grad_h() const { return grad_h_; }
   std::int64_t grad_c() const { return grad_h() + state_; }
-  std::int64_t row_group() const { return grad_c() + state_; }
-  std::int64_t panels() const { return row_group() + kChunkRows * kRowGroup; }
-  std::int64_t size() const { return panels() + panels_ * kChunkRows * kPanelColumns; }
+  /// c after each step of a segment, where it was not kept.
+  std::int64_t cells() const { return grad_c() + state_; }
+  std::int64_t panels() const { return cells() + cells_; }
+  std::int64_t size() const { return panels() + panels_ * chunk_rows_ * kPanelColumns; }
 
  private:
-  std::int64_t rows_;
+  std::int64_t steps_;
   std::int64_t state_;
-  std::int64_t gate_rows_;
+  std::int64_t cells_;
   std::int64_t panels_;
+  std::int64_t grad_h_ = 0;
+  std::int64_t chunk_rows_ = 0;
 };
+
+/// c before step t: kept after every k-th step and the last.
+template <typename T>
+const T* cells_before(const LltmShape& shape, const LltmPlan& plan, const T* c0, const T* cells,
+                      std::int64_t t) {
+  const std::int64_t every = std::max(plan.keep_every, std::int64_t{1});
+  return t < every ? c0 : cells + (t / every - 1) * shape.batch * shape.state;
+}
+
+template <typename T>
+const T* hidden_before(const LltmShape& shape, const T* h0, const T* hidden, std::int64_t t) {
+  return t == 0 ? h0 : hidden + (t - 1) * shape.batch * shape.state;
+}
 
 }  // namespace passel::kernels

@@ -30,6 +30,8 @@ void transpose_panels(const T* panels, std::int64_t panel_stride, std::int64_t c
   }
 }
 
+/// Fills `packed` (PackedLayout) from one reading of the live weights; the
+/// transposed blocks are made from the copy, so both show the same snapshot.
 template <typename T>
 void pack(const LltmShape& shape, const T* weight, const T* bias, T* packed) {
   const PackedLayout layout(shape);
@@ -51,20 +53,25 @@ void pack(const LltmShape& shape, const T* weight, const T* bias, T* packed) {
 
 }  // namespace
 
+std::int64_t lltm_cells_kept(const LltmShape& shape, const LltmPlan& plan) noexcept {
+  return plan.keep_every > 0 ? divide_up(shape.steps, plan.keep_every) : shape.steps;
+}
+
 std::size_t lltm_packed_size(const LltmShape& shape) noexcept {
   return static_cast<std::size_t>(PackedLayout(shape).size());
 }
 
-std::size_t lltm_backward_workspace(const LltmShape& shape) noexcept {
-  return static_cast<std::size_t>(BackwardLayout(shape).size());
+std::size_t lltm_backward_workspace(const LltmShape& shape, const LltmPlan& plan) noexcept {
+  return static_cast<std::size_t>(BackwardLayout(shape, plan).size());
 }
 
-void pack_weights(const LltmShape& shape, const float* weight, const float* bias, float* packed) {
+void lltm_pack(const LltmShape& shape, const float* weight, const float* bias,
+               float* packed) noexcept {
   pack(shape, weight, bias, packed);
 }
 
-void pack_weights(const LltmShape& shape, const double* weight, const double* bias,
-                  double* packed) {
+void lltm_pack(const LltmShape& shape, const double* weight, const double* bias,
+               double* packed) noexcept {
   pack(shape, weight, bias, packed);
 }
 

@@ -29,9 +29,4 @@ void clear_panel_rest(T* panels, std::int64_t panel_stride, std::int64_t first) 
   std::fill_n(panels + first / kPanelColumns * panel_stride + column, kPanelColumns - column, T{});
 }
 
-/// Fills `packed` (PackedLayout) from one reading of the live weights; the
-/// transposed blocks are made from the copy, so both show the same snapshot.
-void pack_weights(const LltmShape& shape, const float* weight, const float* bias, float* packed);
-void pack_weights(const LltmShape& shape, const double* weight, const double* bias, double* packed);
-
 }  // namespace passel::kernels

@@ -22,50 +22,71 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// Columns first .. first + columns of `count` rows, packed as [count][kRowGroup].
 template <typename T>
 void pack_row_group(RowMajor<T> from, std::int64_t columns, std::int64_t count, T* group) {
+  if (columns == kRowGroup) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      for (std::int64_t j = 0; j < kRowGroup; ++j) group[i * kRowGroup + j] = from.at(i, j);
+    }
+    return;
+  }
   for (std::int64_t i = 0; i < count; ++i, group += kRowGroup) {
     T* rest = std::copy_n(from.data + i * from.stride, columns, group);
     std::fill(rest, group + kRowGroup, T{});
   }
 }
 
-/// Memory that weight_gradient() packs its operands into, a chunk of rows at a time.
-template <typename T>
-struct GradientBuffers {
-  T* group;   // [chunk_rows][kRowGroup]
-  T* panels;  // [inputs / kPanelColumns][chunk_rows][kPanelColumns]
-  std::int64_t chunk_rows;
-};
+/// At most kChunkRows rows' part of grad_weight [outputs, inputs], outputs first ..
+/// last: += grads' x, or with
+/// `add` false = grads' x, where grads is [rows, outputs] and x [rows, inputs].
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE void add_weight_gradient(D d, RowMajor<T> grads, Panels<T> x, std::int64_t rows,
+                                    std::int64_t first, std::int64_t last, std::int64_t inputs,
+                                    bool add, T* grad_weight) {
+  HWY_ALIGN T group[kChunkRows * kRowGroup];
+  for (std::int64_t output = first; output < last; output += kRowGroup) {
+    const std::int64_t some = std::min(kRowGroup, last - output);
+    pack_row_group(RowMajor<T>{grads.data + output, grads.stride}, some, rows, group);
+    product(d, RowGroup<T>{group}, some, rows, x, inputs,
+            Output<T>{grad_weight + output * inputs, inputs, add});
+  }
+}
+
+/// Elements first .. last of grad_bias += the rows of grads, one after the other.
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE void add_bias_gradient(D d, RowMajor<T> grads, std::int64_t rows, std::int64_t first,
+                                  std::int64_t last, T* grad_bias) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t output = first; output < last; output += lanes) {
+    const auto some = static_cast<std::size_t>(last - output);
+    auto sum = load_some(d, grad_bias + output, some);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      sum = hn::Add(sum, load_some(d, &grads.at(i, output), some));
+    }
+    store_some(sum, d, grad_bias + output, some);
+  }
+}
 
 /// grad_weight [outputs, inputs] = grads' x, where grads is [rows, outputs] and
-/// pack_inputs(first, count) packs rows of x as panels. A chunk of rows continues
-/// the sums of the one before.
+/// pack_inputs(first, count) packs rows of x as `panels`, at most kChunkRows at
+/// a time. A chunk of rows continues the sums of the one before.
 template <class D, class PackInputs, typename T = hn::TFromD<D>>
 HWY_INLINE void weight_gradient(D d, RowMajor<T> grads, std::int64_t rows, std::int64_t outputs,
-                                std::int64_t inputs, PackInputs&& pack_inputs,
-                                const GradientBuffers<T>& buffers, T* grad_weight) {
+                                std::int64_t inputs, PackInputs&& pack_inputs, Panels<T> panels,
+                                T* grad_weight) {
   if (rows == 0) std::fill_n(grad_weight, outputs * inputs, T{});
-  const Panels<T> panels{buffers.panels, buffers.chunk_rows * kPanelColumns};
-  for (std::int64_t first = 0; first < rows; first += buffers.chunk_rows) {
-    const std::int64_t depth = std::min(buffers.chunk_rows, rows - first);
-    pack_inputs(first, depth);
-    for (std::int64_t output = 0; output < outputs; output += kRowGroup) {
-      const std::int64_t some = std::min(kRowGroup, outputs - output);
-      pack_row_group(RowMajor<T>{grads.data + first * grads.stride + output, grads.stride}, some,
-                     depth, buffers.group);
-      product(d, RowGroup<T>{buffers.group}, some, depth, panels, inputs,
-              Output<T>{grad_weight + output * inputs, inputs, first > 0});
-    }
+  for (std::int64_t first = 0; first < rows; first += kChunkRows) {
+    const std::int64_t some = std::min(kChunkRows, rows - first);
+    pack_inputs(first, some);
+    add_weight_gradient(d, grads.from_row(first), panels, some, 0, outputs, inputs, first > 0,
+                        grad_weight);
   }
 }
 
 /// grad_bias [outputs]: the rows of grads added up in order.
-template <typename T>
-void bias_gradient(RowMajor<T> grads, std::int64_t rows, std::int64_t outputs, T* grad_bias) {
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE void bias_gradient(D d, RowMajor<T> grads, std::int64_t rows, std::int64_t outputs,
+                              T* grad_bias) {
   std::fill_n(grad_bias, outputs, T{});
-  for (std::int64_t i = 0; i < rows; ++i) {
-    const T* row = grads.data + i * grads.stride;
-    for (std::int64_t j = 0; j < outputs; ++j) grad_bias[j] += row[j];
-  }
+  add_bias_gradient(d, grads, rows, 0, outputs, grad_bias);
 }
 
 }  // namespace passel::kernels::HWY_NAMESPACE

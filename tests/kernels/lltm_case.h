@@ -54,12 +54,13 @@ class Guarded {
 template <typename T>
 struct LltmCase {
   LltmShape shape;
+  LltmPlan plan;
   Guarded<T> x, weight, bias, h0, c0;
   Guarded<T> hidden, cells, gates, packed;
   Guarded<T> grad_hidden, grad_h_last, grad_c_last;
   Guarded<T> grad_x, grad_weight, grad_bias, grad_h0, grad_c0, workspace;
 
-  explicit LltmCase(const LltmShape& s) : shape(s) {
+  explicit LltmCase(const LltmShape& s, const LltmPlan& p = {}) : shape(s), plan(p) {
     const auto rows = static_cast<std::size_t>(s.steps * s.batch);
     const auto state = static_cast<std::size_t>(s.state);
     const auto input = static_cast<std::size_t>(s.input);
@@ -70,13 +71,15 @@ struct LltmCase {
     for (auto* a : {&h0, &c0, &grad_h_last, &grad_c_last, &grad_h0, &grad_c0}) {
       *a = Guarded<T>(batch * state);
     }
-    for (auto* a : {&hidden, &cells, &grad_hidden}) *a = Guarded<T>(rows * state);
-    gates = Guarded<T>(rows * 3 * state);
+    for (auto* a : {&hidden, &grad_hidden}) *a = Guarded<T>(rows * state);
+    cells = Guarded<T>(static_cast<std::size_t>(lltm_cells_kept(s, plan)) * batch * state);
+    gates = Guarded<T>(plan.keep_every > 0 ? 0 : rows * 3 * state);
     packed = Guarded<T>(lltm_packed_size(s));
-    workspace = Guarded<T>(lltm_backward_workspace(s));
+    workspace = Guarded<T>(lltm_backward_workspace(s, plan));
   }
 
-  LltmCase(const LltmShape& s, std::uint64_t seed, double weight_scale = 1) : LltmCase(s) {
+  LltmCase(const LltmShape& s, std::uint64_t seed, double weight_scale = 1, const LltmPlan& p = {})
+      : LltmCase(s, p) {
     std::mt19937_64 engine(seed);
     const double bound =
         weight_scale / std::sqrt(static_cast<double>(std::max<std::int64_t>(s.state, 1)));
@@ -148,12 +151,12 @@ struct LltmCase {
   }
 
   LltmCase& forward() {
-    lltm_forward(shape, forward_arrays());
+    lltm_forward(shape, forward_arrays(), plan);
     return *this;
   }
   LltmCase& run() {
     forward();
-    lltm_backward(shape, backward_arrays());
+    lltm_backward(shape, backward_arrays(), plan);
     return *this;
   }
   LltmCase& run_reference() requires std::is_same_v<T, double> {

@@ -22,17 +22,45 @@ struct LltmShape {
   std::int64_t state;
 };
 
+/// Threads that the caller lends to a call; the kernels start none themselves.
+/// run(caller, parts, task, context) must call task(context, part) once for each
+/// part in 0 .. parts - 1, in any order and on any threads, and return when all
+/// of these calls have. `parts` is at most `count`. at::parallel_for fits.
+struct LltmThreads {
+  std::int64_t count = 1;
+  void (*run)(void* caller, std::int64_t parts, void (*task)(void* context, std::int64_t part),
+              void* context) = nullptr;  ///< nullptr: the calling thread alone
+  void* caller = nullptr;                ///< passed on to run()
+};
+
+/// How a run is carried out. The bits of its results do not depend on it.
+struct LltmPlan {
+  /// 0: forward keeps c and the gates of each step for backward. k > 0: it keeps
+  /// c after every k-th step only, and backward computes the gates of k steps at a
+  /// time again. That costs another third of the time of a training step and
+  /// saves nearly 4 of the 5 TBS elements that are kept otherwise. Workspaces grow
+  /// with k: about the square root of T is small in all.
+  std::int64_t keep_every = 0;
+
+  /// Forward and the steps of backward are split by rows of the batch, 8 at least
+  /// to a part; the gradient of the weights by gates.
+  LltmThreads threads = {};
+};
+
 /// Arrays of lltm_forward(); the caller owns all of them.
 template <typename T>
 struct LltmForward {
   const T* x;       ///< [T, B, I]
-  const T* weight;  ///< [3S, S + I], the columns of h first; read exactly once
+  const T* weight;  ///< [3S, S + I], the columns of h first; read exactly once;
+                    ///< nullptr: `packed` holds weights and bias already
   const T* bias;    ///< [3S]; read exactly once
   const T* h0;      ///< [B, S]
   const T* c0;      ///< [B, S]
   T* hidden;        ///< [T, B, S] out: h after each step
-  T* cells;         ///< [T, B, S] out: c after each step
-  T* gates;         ///< [T, B, 3S] out: i, o, g after their activations
+  T* cells;         ///< [lltm_cells_kept(), B, S] out: c after each step, or with
+                    ///< keep_every after every k-th step and the last
+  T* gates;         ///< [T, B, 3S] out: i, o, g after their activations; not used
+                    ///< with keep_every
   T* packed;        ///< [lltm_packed_size(shape)] out: the weights used, for lltm_backward()
 };
 
@@ -44,8 +72,8 @@ struct LltmBackward {
   const T* h0;           ///< [B, S], as in forward
   const T* c0;           ///< [B, S], as in forward
   const T* hidden;       ///< [T, B, S], from forward
-  const T* cells;        ///< [T, B, S], from forward
-  const T* gates;        ///< [T, B, 3S], from forward
+  const T* cells;        ///< [lltm_cells_kept(), B, S], from forward
+  const T* gates;        ///< [T, B, 3S], from forward; not used with keep_every
   const T* packed;       ///< [lltm_packed_size(shape)], from forward
   const T* grad_hidden;  ///< [T, B, S] dL/dhidden, or nullptr for zero
   const T* grad_h_last;  ///< [B, S] dL/dh after the last step, or nullptr for zero
@@ -55,29 +83,49 @@ struct LltmBackward {
   T* grad_bias;          ///< [3S] out, or nullptr if not wanted
   T* grad_h0;            ///< [B, S] out, or nullptr if not wanted
   T* grad_c0;            ///< [B, S] out, or nullptr if not wanted
-  T* workspace;          ///< [lltm_backward_workspace(shape)], contents do not matter
+  T* workspace;          ///< [lltm_backward_workspace()], contents do not matter
 };
 
-/// Elements of `packed` and `workspace`. They depend on the shape alone, not on
-/// the element type or the machine.
+/// Sizes of arrays. They depend on shape and keep_every alone, not on the element
+/// type, the machine or the threads. The workspace is about
+///
+///   3 R S + 2 B S + R (S + I), with R = max(256, B) rows, and
+///   4 k B S + 2 B S + 256 (S + I) with keep_every = k
+///
+/// elements, however long the sequence.
+std::int64_t lltm_cells_kept(const LltmShape& shape, const LltmPlan& plan = {}) noexcept;
 std::size_t lltm_packed_size(const LltmShape& shape) noexcept;
-std::size_t lltm_backward_workspace(const LltmShape& shape) noexcept;
+std::size_t lltm_backward_workspace(const LltmShape& shape, const LltmPlan& plan = {}) noexcept;
 
-/// Runs the cell over the whole sequence on the calling thread.
+/// Copies the weights [3S, S + I] and the bias [3S] to `packed`
+/// [lltm_packed_size(shape)], each element read exactly once. Only state and input
+/// of the shape matter: sequences of any length and batch may share a packed block.
+/// lltm_forward() does this itself unless it gets no weights.
+void lltm_pack(const LltmShape& shape, const float* weight, const float* bias,
+               float* packed) noexcept;
+void lltm_pack(const LltmShape& shape, const double* weight, const double* bias,
+               double* packed) noexcept;
+
+/// Runs the cell over the whole sequence, on the calling thread or those lent.
 ///
 /// Other processes may write `weight` and `bias` meanwhile: each element is read
 /// once, into `packed`, and lltm_backward() differentiates that snapshot.
 /// Each output element is one chain of fused multiply-adds in a fixed order, so
-/// AVX2, AVX-512 and NEON give the same bits, and so does any split of the batch
-/// or of the steps. Allocates nothing. Threads may call it at once on other
-/// outputs. NaN and infinities propagate.
-void lltm_forward(const LltmShape& shape, const LltmForward<float>& arrays) noexcept;
-void lltm_forward(const LltmShape& shape, const LltmForward<double>& arrays) noexcept;
+/// AVX2, AVX-512, NEON and scalar code give the same bits, and so does any split of
+/// the batch or of the steps. Allocates nothing. Threads may call it at once on
+/// other outputs. NaN and infinities propagate.
+void lltm_forward(const LltmShape& shape, const LltmForward<float>& arrays,
+                  const LltmPlan& plan = {}) noexcept;
+void lltm_forward(const LltmShape& shape, const LltmForward<double>& arrays,
+                  const LltmPlan& plan = {}) noexcept;
 
-/// Gradients of a loss whose derivatives by the outputs are given. Same promises
-/// as lltm_forward(), but grad_weight and grad_bias are sums over all steps and
-/// rows, so adding up those of a split run can differ in the last bits.
-void lltm_backward(const LltmShape& shape, const LltmBackward<float>& arrays) noexcept;
-void lltm_backward(const LltmShape& shape, const LltmBackward<double>& arrays) noexcept;
+/// Gradients of a loss whose derivatives by the outputs are given; the plan must
+/// keep as much as forward's did. Same promises as lltm_forward(), but grad_weight
+/// and grad_bias are sums over all steps, last to first, and rows, so adding up
+/// those of a split run can differ in the last bits.
+void lltm_backward(const LltmShape& shape, const LltmBackward<float>& arrays,
+                   const LltmPlan& plan = {}) noexcept;
+void lltm_backward(const LltmShape& shape, const LltmBackward<double>& arrays,
+                   const LltmPlan& plan = {}) noexcept;
 
 }  // namespace passel::kernels

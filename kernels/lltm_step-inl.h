@@ -1,0 +1,96 @@
+// One step of the LLTM cell, compiled once per instruction set (hence no #pragma
+// once): the forward pass runs it, and the backward pass where it computes again
+// what was not kept.
+#if defined(PASSEL_KERNELS_LLTM_STEP_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef PASSEL_KERNELS_LLTM_STEP_INL_H
+#undef PASSEL_KERNELS_LLTM_STEP_INL_H
+#else
+#define PASSEL_KERNELS_LLTM_STEP_INL_H
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "gemm_tile-inl.h"
+#include "lltm_layout.h"
+#include "passel/kernels/lltm.h"
+#include "vector_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace passel::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Arrays of one step, all rows of the batch.
+template <typename T>
+struct Step {
+  const T* x;  // [B, I]
+  const T* h;  // [B, S] before the step
+  const T* c;  // [B, S] before the step
+  T* hidden;   // [B, S] h after the step, or nullptr if not wanted
+  T* cells;    // [B, S] c after the step; may be `c` itself
+  T* gates;    // [B, 3S], or nullptr if not wanted
+};
+
+/// Activations, cell and hidden state of one row's units, from its three gates.
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE void finish_units(D d, const hn::Vec<D> (&z)[3], const Step<T>& step, std::int64_t row,
+                             std::int64_t state, std::int64_t unit, std::size_t count) {
+  const auto input = sigmoid(d, z[0]);
+  const auto output = sigmoid(d, z[1]);
+  const auto candidate = elu(d, z[2]);
+  const std::int64_t at = row * state + unit;
+  const auto cell = mul_add(d, candidate, input, load_some(d, step.c + at, count));
+  store_some(cell, d, step.cells + at, count);
+  if (step.gates != nullptr) {
+    T* gates = step.gates + row * 3 * state + unit;
+    store_some(input, d, gates, count);
+    store_some(output, d, gates + state, count);
+    store_some(candidate, d, gates + 2 * state, count);
+  }
+  if (step.hidden != nullptr) {
+    store_some(hn::Mul(tanh(d, cell), output), d, step.hidden + at, count);
+  }
+}
+
+/// kRows rows by one vector of units; `block` points to these units' biases.
+template <int kRows, class D, typename T = hn::TFromD<D>>
+HWY_NOINLINE void step_tile(D d, const LltmShape& s, const Step<T>& step, const T* block,
+                            std::int64_t row, std::int64_t unit) {
+  hn::Vec<D> sums[kRows][3];
+  for (int gate = 0; gate < 3; ++gate) {
+    const auto bias = hn::LoadU(d, block + gate * kUnitBlock);
+    for (int i = 0; i < kRows; ++i) sums[i][gate] = bias;
+  }
+  const T* weights = block + kPanelColumns;
+  accumulate<kUnitBlock>(d, sums, RowMajor<T>{step.h + row * s.state, s.state}, weights,
+                         kPanelColumns, s.state);
+  accumulate<kUnitBlock>(d, sums, RowMajor<T>{step.x + row * s.input, s.input},
+                         weights + s.state * kPanelColumns, kPanelColumns, s.input);
+  for (int i = 0; i < kRows; ++i) {
+    finish_units(d, sums[i], step, row + i, s.state, unit,
+                 static_cast<std::size_t>(s.state - unit));
+  }
+}
+
+/// Rows first .. last of one step.
+template <typename T>
+HWY_INLINE void run_step(const LltmShape& s, const Step<T>& step, const T* packed,
+                         std::int64_t first, std::int64_t last) {
+  const hn::CappedTag<T, kUnitBlock> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const std::int64_t block_stride = PackedLayout(s).block_stride();
+  for (std::int64_t unit = 0; unit < s.state; unit += lanes) {
+    const T* block = packed + unit / kUnitBlock * block_stride + unit % kUnitBlock;
+    for_each_row_tile(
+        last,
+        [&](auto rows, std::int64_t row)
+            HWY_ATTR { step_tile<rows()>(d, s, step, block, row, unit); },
+        first);
+  }
+}
+
+}  // namespace passel::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
