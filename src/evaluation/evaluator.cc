@@ -1,12 +1,11 @@
 #include "passel/train/evaluator.h"
 
-#include <ATen/core/Reduction.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/mse_loss.h>
 
 #include <algorithm>
 #include <numeric>
 
+#include "passel/kernels/update.h"
 #include "passel/train/batch_loader.h"
 
 namespace passel::train {
@@ -23,6 +22,13 @@ Model model_of(const Snapshot& snapshot, const SampleShape& shape, std::int64_t 
                 model.parameters()[i].second.mutable_data_ptr<float>());
   }
   return model;
+}
+
+// Summed in an order that depends on the size alone.
+double squared_error(const at::Tensor& prediction, const at::Tensor& target) {
+  const at::Tensor difference = prediction.sub(target).contiguous();
+  return kernels::squared_norm(difference.const_data_ptr<float>(),
+                               static_cast<std::size_t>(difference.numel()));
 }
 
 }  // namespace
@@ -43,10 +49,8 @@ std::optional<Score> evaluate(const Snapshot& snapshot, const Dataset& dataset,
     std::iota(indices.begin(), indices.end(), begin);
     const Batch batch = fill_batch(dataset, Split::kTest, indices, memory);
     const at::Tensor prediction = model.predict(batch.x);
-    sum +=
-        shape.classes > 0
-            ? prediction.argmax(1).eq(batch.target).sum().item<double>()
-            : at::mse_loss(prediction.squeeze(1), batch.target, at::Reduction::Sum).item<double>();
+    sum += shape.classes > 0 ? prediction.argmax(1).eq(batch.target).sum().item<double>()
+                             : squared_error(prediction.squeeze(1), batch.target);
   }
   const double mean = sum / static_cast<double>(total);
   if (shape.classes > 0) return Score{.test_accuracy = mean, .test_loss = {}};

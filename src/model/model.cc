@@ -1,12 +1,12 @@
 #include "passel/train/model.h"
 
-#include <torch/nn/functional/loss.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/utils.h>
 
 #include <algorithm>
 
+#include "passel/kernels_torch/linear_loss.h"
 #include "passel/kernels_torch/lltm_module.h"
 
 namespace passel::train {
@@ -34,13 +34,14 @@ Model& Model::operator=(Model&&) noexcept = default;
 
 at::Tensor Model::predict(const at::Tensor& x) {
   const auto [hidden, h_last, c_last] = module_->lltm(x);
-  return module_->head(h_last);
+  return linear(h_last, module_->head->weight, module_->head->bias);
 }
 
 at::Tensor Model::loss(const at::Tensor& x, const at::Tensor& target) {
-  const at::Tensor prediction = predict(x);
-  if (shape_.classes > 0) return torch::nn::functional::cross_entropy(prediction, target);
-  return torch::nn::functional::mse_loss(prediction.squeeze(1), target);
+  const auto [hidden, h_last, c_last] = module_->lltm(x);
+  const auto& head = *module_->head;
+  return shape_.classes > 0 ? linear_cross_entropy(h_last, head.weight, head.bias, target)
+                            : linear_mse(h_last, head.weight, head.bias, target);
 }
 
 }  // namespace passel::train
