@@ -24,27 +24,29 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// One row of one step in the backward pass.
-template <typename T>
+template <typename Hidden, typename T>
 struct Row {
   const T* gates;
   const T* cell;
-  const T* grad_hidden;  // or nullptr
-  const T* grad_h;       // from the step after this one
-  T* grad_c;             // in: from the step after; out: for the step before
+  const Hidden* grad_hidden;  // or nullptr
+  const T* grad_h;            // from the step after this one
+  T* grad_c;                  // in: from the step after; out: for the step before
   T* grad_gates;
 };
 
 /// dL/d(pre-activation gates) of the units at `u`, by derivatives in terms of the
 /// activations: s' = s (1 - s), tanh' = 1 - tanh^2, elu' = 1 or g + 1.
-template <class D, typename T>
-HWY_INLINE void backward_units(D d, const Row<T>& row, std::int64_t state, std::int64_t u) {
+template <class D, typename Hidden, typename T>
+HWY_INLINE void backward_units(D d, const Row<Hidden, T>& row, std::int64_t state, std::int64_t u) {
   const auto one = hn::Set(d, T{1});
   const auto input = hn::LoadU(d, row.gates + u);
   const auto output = hn::LoadU(d, row.gates + state + u);
   const auto candidate = hn::LoadU(d, row.gates + 2 * state + u);
   const auto squashed = tanh(d, hn::LoadU(d, row.cell + u));
   auto grad_h = hn::LoadU(d, row.grad_h + u);
-  if (row.grad_hidden != nullptr) grad_h = hn::Add(grad_h, hn::LoadU(d, row.grad_hidden + u));
+  if (row.grad_hidden != nullptr) {
+    grad_h = hn::Add(grad_h, load_as(d, row.grad_hidden + u, hn::Lanes(d)));
+  }
 
   const auto slope = mul_add(d, hn::Neg(squashed), squashed, one);
   const auto grad_c = mul_add(d, hn::Mul(grad_h, output), slope, hn::LoadU(d, row.grad_c + u));
@@ -59,8 +61,8 @@ HWY_INLINE void backward_units(D d, const Row<T>& row, std::int64_t state, std::
   hn::StoreU(hn::Mul(hn::Mul(grad_c, input), elu_slope), d, row.grad_gates + 2 * state + u);
 }
 
-template <typename T>
-HWY_INLINE void backward_row(const Row<T>& row, std::int64_t state) {
+template <typename Hidden, typename T>
+HWY_INLINE void backward_row(const Row<Hidden, T>& row, std::int64_t state) {
   const hn::ScalableTag<T> d;
   const hn::CappedTag<T, 1> d1;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -69,20 +71,20 @@ HWY_INLINE void backward_row(const Row<T>& row, std::int64_t state) {
   for (; u < state; ++u) backward_units(d1, row, state, u);
 }
 
-template <typename T>
-void copy_or_clear(const T* from, std::int64_t count, T* to) {
+template <typename From, typename T>
+void copy_or_clear(const From* from, std::int64_t count, T* to) {
   if (from != nullptr) {
-    std::copy_n(from, count, to);
+    copy_as(from, count, to);
   } else {
     std::fill_n(to, count, T{});
   }
 }
 
 /// One call of lltm_backward(), with the parts of its workspace.
-template <typename T>
+template <typename In, typename T>
 struct Run {
   const LltmShape& s;
-  const LltmBackward<T>& a;
+  const LltmBackward<In, T>& a;
   const LltmPlan& plan;
   PackedLayout packed{s};
   BackwardLayout layout{s, plan};
@@ -100,9 +102,9 @@ struct Run {
 
 /// Steps first .. last. The sums of grad_weight run over the steps last to first,
 /// the order in which they become known, so segments change no bit of them.
-template <typename T>
+template <typename In, typename T>
 struct Segment {
-  const Run<T>& run;
+  const Run<In, T>& run;
   std::int64_t first;
   std::int64_t last;
 
@@ -121,43 +123,45 @@ struct Segment {
 };
 
 /// Gates and cells of a segment's steps, rows first .. last.
-template <typename T>
-HWY_INLINE void recompute(const Segment<T>& segment, std::int64_t first, std::int64_t last) {
-  const Run<T>& run = segment.run;
-  const LltmBackward<T>& a = run.a;
+template <typename In, typename T>
+HWY_INLINE void recompute(const Segment<In, T>& segment, std::int64_t first, std::int64_t last) {
+  const Run<In, T>& run = segment.run;
+  const LltmBackward<In, T>& a = run.a;
+  const StepInputs<In, T> inputs{run.s, a.workspace + run.layout.inputs()};
   for (std::int64_t t = segment.first; t < segment.last; ++t) {
     const T* c =
         t == segment.first ? cells_before(run.s, run.plan, a.c0, a.cells, t) : segment.cells(t - 1);
     run_step(run.s,
-             Step<T>{.x = a.x + t * run.s.batch * run.s.input,
-                     .h = hidden_before(run.s, a.h0, a.hidden, t),
-                     .c = c,
-                     .hidden = nullptr,
-                     .cells = segment.scratch_cells(t),
-                     .gates = segment.grad_gates(t)},
+             Step<T, In>{.x = inputs.x(a.x, t, first, last),
+                         .h = inputs.h(a.h0, a.hidden, t, first, last),
+                         .c = c,
+                         .hidden = nullptr,
+                         .cells = segment.scratch_cells(t),
+                         .gates = segment.grad_gates(t)},
              a.packed, first, last);
   }
 }
 
 /// Rows first .. last of a segment: fills grad_gates and grad_x, and takes grad_h
 /// and grad_c from the step after the segment to the step before it.
-template <typename T>
-HWY_NOINLINE void backward_steps(const Segment<T>& segment, std::int64_t first, std::int64_t last) {
+template <typename In, typename T>
+HWY_NOINLINE void backward_steps(const Segment<In, T>& segment, std::int64_t first,
+                                 std::int64_t last) {
   const hn::CappedTag<T, kUnitBlock> d;
-  const Run<T>& run = segment.run;
+  const Run<In, T>& run = segment.run;
   const LltmShape& s = run.s;
-  const LltmBackward<T>& a = run.a;
+  const LltmBackward<In, T>& a = run.a;
   if (run.recomputes()) recompute(segment, first, last);
   for (std::int64_t t = segment.last - 1; t >= segment.first; --t) {
     for (std::int64_t at = first * s.state; at < last * s.state; at += s.state) {
       backward_row(
-          Row<T>{.gates = segment.gates(t) + 3 * at,
-                 .cell = segment.cells(t) + at,
-                 .grad_hidden =
-                     a.grad_hidden == nullptr ? nullptr : a.grad_hidden + t * run.state + at,
-                 .grad_h = run.grad_h + at,
-                 .grad_c = run.grad_c + at,
-                 .grad_gates = segment.grad_gates(t) + 3 * at},
+          Row<In, T>{.gates = segment.gates(t) + 3 * at,
+                     .cell = segment.cells(t) + at,
+                     .grad_hidden =
+                         a.grad_hidden == nullptr ? nullptr : a.grad_hidden + t * run.state + at,
+                     .grad_h = run.grad_h + at,
+                     .grad_c = run.grad_c + at,
+                     .grad_gates = segment.grad_gates(t) + 3 * at},
           s.state);
     }
     const RowMajor<T> grads{segment.grad_gates(t) + first * 3 * s.state, 3 * s.state};
@@ -174,16 +178,16 @@ HWY_NOINLINE void backward_steps(const Segment<T>& segment, std::int64_t first, 
 
 /// Packs [h before the step, x] of rows first .. first + count of a segment, its
 /// last step first.
-template <typename T>
-void pack_inputs(const Segment<T>& segment, std::int64_t first, std::int64_t count) {
-  const Run<T>& run = segment.run;
+template <typename In, typename T>
+void pack_inputs(const Segment<In, T>& segment, std::int64_t first, std::int64_t count) {
+  const Run<In, T>& run = segment.run;
   const LltmShape& s = run.s;
   T* to = run.panels;
   for (std::int64_t i = first; i < first + count; ++i, to += kPanelColumns) {
     const std::int64_t t = segment.last - 1 - i / s.batch;
     const std::int64_t b = i % s.batch;
-    const T* h = hidden_before(s, run.a.h0, run.a.hidden, t) + b * s.state;
-    const T* x = run.a.x + (t * s.batch + b) * s.input;
+    const In* h = hidden_before(s, run.a.h0, run.a.hidden, t) + b * s.state;
+    const In* x = run.a.x + (t * s.batch + b) * s.input;
     copy_to_panels(h, s.state, to, run.panel_stride, 0);
     copy_to_panels(x, s.input, to, run.panel_stride, s.state);
     clear_panel_rest(to, run.panel_stride, s.state + s.input);
@@ -191,8 +195,8 @@ void pack_inputs(const Segment<T>& segment, std::int64_t first, std::int64_t cou
 }
 
 /// Adds gates first .. last of `rows` rows to grad_weight and grad_bias.
-template <typename T>
-HWY_NOINLINE void add_gradients(const Run<T>& run, const T* grad_gates, std::int64_t rows,
+template <typename In, typename T>
+HWY_NOINLINE void add_gradients(const Run<In, T>& run, const T* grad_gates, std::int64_t rows,
                                 std::int64_t first, std::int64_t last, bool add) {
   const hn::CappedTag<T, kUnitBlock> d;
   const RowMajor<T> grads{grad_gates, 3 * run.s.state};
@@ -205,9 +209,9 @@ HWY_NOINLINE void add_gradients(const Run<T>& run, const T* grad_gates, std::int
   }
 }
 
-template <typename T>
-HWY_INLINE void backward_segment(const Segment<T>& segment) {
-  const Run<T>& run = segment.run;
+template <typename In, typename T>
+HWY_INLINE void backward_segment(const Segment<In, T>& segment) {
+  const Run<In, T>& run = segment.run;
   const LltmThreads& threads = run.plan.threads;
   for_each_part(threads, run.s.batch, kRowGroup,
                 [&](std::int64_t first, std::int64_t last)
@@ -225,9 +229,9 @@ HWY_INLINE void backward_segment(const Segment<T>& segment) {
   }
 }
 
-template <typename T>
-HWY_INLINE void backward(const LltmShape& s, const LltmBackward<T>& a, const LltmPlan& plan) {
-  const Run<T> run{s, a, plan};
+template <typename In, typename T>
+HWY_INLINE void backward(const LltmShape& s, const LltmBackward<In, T>& a, const LltmPlan& plan) {
+  const Run<In, T> run{s, a, plan};
   copy_or_clear(a.grad_h_last, run.state, run.grad_h);
   copy_or_clear(a.grad_c_last, run.state, run.grad_c);
   if (a.grad_bias != nullptr) std::fill_n(a.grad_bias, 3 * s.state, T{});
@@ -237,7 +241,7 @@ HWY_INLINE void backward(const LltmShape& s, const LltmBackward<T>& a, const Llt
   const std::int64_t steps = run.layout.steps();
   for (std::int64_t end = s.steps; end > 0;) {
     const std::int64_t first = (end - 1) / steps * steps;
-    backward_segment(Segment<T>{run, first, end});
+    backward_segment(Segment<In, T>{run, first, end});
     end = first;
   }
   if (a.grad_h0 != nullptr) std::copy_n(run.grad_h, run.state, a.grad_h0);
@@ -251,6 +255,13 @@ void backward_double(const LltmShape& s, const LltmBackward<double>& a, const Ll
   backward(s, a, plan);
 }
 
+void backward_bfloat16(const LltmShape& s, const LltmBackward<Bfloat16>& a, const LltmPlan& plan) {
+  backward(s, a, plan);
+}
+void backward_float16(const LltmShape& s, const LltmBackward<Float16>& a, const LltmPlan& plan) {
+  backward(s, a, plan);
+}
+
 }  // namespace
 }  // namespace passel::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -260,6 +271,8 @@ namespace passel::kernels {
 namespace {
 HWY_EXPORT(backward_float);
 HWY_EXPORT(backward_double);
+HWY_EXPORT(backward_bfloat16);
+HWY_EXPORT(backward_float16);
 }  // namespace
 
 void lltm_backward(const LltmShape& shape, const LltmBackward<float>& arrays,
@@ -272,6 +285,18 @@ void lltm_backward(const LltmShape& shape, const LltmBackward<double>& arrays,
                    const LltmPlan& plan) noexcept {
   settle_isa();
   HWY_DYNAMIC_DISPATCH(backward_double)(shape, arrays, plan);
+}
+
+void lltm_backward(const LltmShape& shape, const LltmBackward<Bfloat16>& arrays,
+                   const LltmPlan& plan) noexcept {
+  settle_isa();
+  HWY_DYNAMIC_DISPATCH(backward_bfloat16)(shape, arrays, plan);
+}
+
+void lltm_backward(const LltmShape& shape, const LltmBackward<Float16>& arrays,
+                   const LltmPlan& plan) noexcept {
+  settle_isa();
+  HWY_DYNAMIC_DISPATCH(backward_float16)(shape, arrays, plan);
 }
 
 }  // namespace passel::kernels

@@ -17,20 +17,21 @@ namespace passel::kernels::HWY_NAMESPACE {
 namespace {
 
 /// All steps of rows first .. last: rows do not see each other.
-template <typename T>
-HWY_NOINLINE void forward_rows(const LltmShape& s, const LltmForward<T>& a, const LltmPlan& plan,
-                               std::int64_t first, std::int64_t last) {
+template <typename T, typename Sum>
+HWY_NOINLINE void forward_rows(const LltmShape& s, const LltmForward<T, Sum>& a,
+                               const LltmPlan& plan, std::int64_t first, std::int64_t last) {
   const std::int64_t every = std::max(plan.keep_every, std::int64_t{1});
   const std::int64_t state = s.batch * s.state;
+  const StepInputs<T, Sum> inputs{s, a.workspace};
   for (std::int64_t t = 0; t < s.steps; ++t) {
-    T* cells = a.cells + t / every * state;
+    Sum* cells = a.cells + t / every * state;
     run_step(s,
-             Step<T>{.x = a.x + t * s.batch * s.input,
-                     .h = hidden_before<T>(s, a.h0, a.hidden, t),
-                     .c = t % every == 0 ? cells_before<T>(s, plan, a.c0, a.cells, t) : cells,
-                     .hidden = a.hidden + t * state,
-                     .cells = cells,
-                     .gates = plan.keep_every > 0 ? nullptr : a.gates + 3 * t * state},
+             Step<Sum, T>{.x = inputs.x(a.x, t, first, last),
+                          .h = inputs.h(a.h0, a.hidden, t, first, last),
+                          .c = t % every == 0 ? cells_before(s, plan, a.c0, a.cells, t) : cells,
+                          .hidden = a.hidden + t * state,
+                          .cells = cells,
+                          .gates = plan.keep_every > 0 ? nullptr : a.gates + 3 * t * state},
              a.packed, first, last);
   }
 }
@@ -48,6 +49,12 @@ void forward_float(const LltmShape& s, const LltmForward<float>& a, const LltmPl
 void forward_double(const LltmShape& s, const LltmForward<double>& a, const LltmPlan& plan) {
   forward(s, a, plan);
 }
+void forward_bfloat16(const LltmShape& s, const LltmForward<Bfloat16>& a, const LltmPlan& plan) {
+  forward(s, a, plan);
+}
+void forward_float16(const LltmShape& s, const LltmForward<Float16>& a, const LltmPlan& plan) {
+  forward(s, a, plan);
+}
 
 }  // namespace
 }  // namespace passel::kernels::HWY_NAMESPACE
@@ -58,20 +65,38 @@ namespace passel::kernels {
 namespace {
 HWY_EXPORT(forward_float);
 HWY_EXPORT(forward_double);
+HWY_EXPORT(forward_bfloat16);
+HWY_EXPORT(forward_float16);
+
+template <typename T>
+void prepare(const LltmShape& shape, const LltmForward<T>& a) {
+  settle_isa();
+  if (a.weight != nullptr) lltm_pack(shape, a.weight, a.bias, a.packed);
+}
 }  // namespace
 
 void lltm_forward(const LltmShape& shape, const LltmForward<float>& arrays,
                   const LltmPlan& plan) noexcept {
-  if (arrays.weight != nullptr) lltm_pack(shape, arrays.weight, arrays.bias, arrays.packed);
-  settle_isa();
+  prepare(shape, arrays);
   HWY_DYNAMIC_DISPATCH(forward_float)(shape, arrays, plan);
 }
 
 void lltm_forward(const LltmShape& shape, const LltmForward<double>& arrays,
                   const LltmPlan& plan) noexcept {
-  if (arrays.weight != nullptr) lltm_pack(shape, arrays.weight, arrays.bias, arrays.packed);
-  settle_isa();
+  prepare(shape, arrays);
   HWY_DYNAMIC_DISPATCH(forward_double)(shape, arrays, plan);
+}
+
+void lltm_forward(const LltmShape& shape, const LltmForward<Bfloat16>& arrays,
+                  const LltmPlan& plan) noexcept {
+  prepare(shape, arrays);
+  HWY_DYNAMIC_DISPATCH(forward_bfloat16)(shape, arrays, plan);
+}
+
+void lltm_forward(const LltmShape& shape, const LltmForward<Float16>& arrays,
+                  const LltmPlan& plan) noexcept {
+  prepare(shape, arrays);
+  HWY_DYNAMIC_DISPATCH(forward_float16)(shape, arrays, plan);
 }
 
 }  // namespace passel::kernels

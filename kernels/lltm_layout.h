@@ -61,6 +61,7 @@ class BackwardLayout {
                                               std::int64_t{1})),
         state_(shape.batch * shape.state),
         cells_(plan.keep_every > 0 ? steps_ * state_ : 0),
+        inputs_(plan.keep_every > 0 ? shape.batch * (shape.state + shape.input) : 0),
         panels_(divide_up(shape.state + shape.input, kPanelColumns)) {
     const std::int64_t rows = std::min(steps_, shape.steps) * shape.batch;
     grad_h_ = 3 * std::min(steps_, shape.steps) * state_;
@@ -77,13 +78,16 @@ class BackwardLayout {
   std::int64_t grad_c() const { return grad_h() + state_; }
   /// c after each step of a segment, where it was not kept.
   std::int64_t cells() const { return grad_c() + state_; }
-  std::int64_t panels() const { return cells() + cells_; }
+  /// h and x of one step in the type of sums, where they are computed again.
+  std::int64_t inputs() const { return cells() + cells_; }
+  std::int64_t panels() const { return inputs() + inputs_; }
   std::int64_t size() const { return panels() + panels_ * chunk_rows_ * kPanelColumns; }
 
  private:
   std::int64_t steps_;
   std::int64_t state_;
   std::int64_t cells_;
+  std::int64_t inputs_;
   std::int64_t panels_;
   std::int64_t grad_h_ = 0;
   std::int64_t chunk_rows_ = 0;

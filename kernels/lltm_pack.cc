@@ -3,13 +3,14 @@
 namespace passel::kernels {
 namespace {
 
-template <typename T>
-void pack_panels(const LltmShape& shape, const PackedLayout& layout, const T* weight, T* packed) {
+template <typename From, typename T>
+void pack_panels(const LltmShape& shape, const PackedLayout& layout, const From* weight,
+                 T* packed) {
   const std::int64_t stride = layout.panel_stride();
   for (std::int64_t row = 0; row < 3 * shape.state; ++row) {
     T* h = packed + layout.h_panels() + row * kPanelColumns;
     T* x = packed + layout.x_panels() + row * kPanelColumns;
-    const T* from = weight + row * (shape.state + shape.input);
+    const From* from = weight + row * (shape.state + shape.input);
     copy_to_panels(from, shape.state, h, stride, 0);
     copy_to_panels(from + shape.state, shape.input, x, stride, 0);
     clear_panel_rest(h, stride, shape.state);
@@ -32,8 +33,8 @@ void transpose_panels(const T* panels, std::int64_t panel_stride, std::int64_t c
 
 /// Fills `packed` (PackedLayout) from one reading of the live weights; the
 /// transposed blocks are made from the copy, so both show the same snapshot.
-template <typename T>
-void pack(const LltmShape& shape, const T* weight, const T* bias, T* packed) {
+template <typename From, typename T>
+void pack(const LltmShape& shape, const From* weight, const From* bias, T* packed) {
   const PackedLayout layout(shape);
   pack_panels(shape, layout, weight, packed);
   for (std::int64_t unit = 0; unit < shape.state; unit += kUnitBlock) {
@@ -42,7 +43,8 @@ void pack(const LltmShape& shape, const T* weight, const T* bias, T* packed) {
     for (std::int64_t gate = 0; gate < 3; ++gate) {
       const std::int64_t row = gate * shape.state + unit;
       T* columns = block + gate * kUnitBlock;
-      std::fill(std::copy_n(bias + row, units, columns), columns + kUnitBlock, T{});
+      copy_as(bias + row, units, columns);
+      std::fill(columns + units, columns + kUnitBlock, T{});
       transpose_panels(packed + layout.h_panels(), layout.panel_stride(), shape.state, row, units,
                        columns + kPanelColumns);
       transpose_panels(packed + layout.x_panels(), layout.panel_stride(), shape.input, row, units,
@@ -61,6 +63,10 @@ std::size_t lltm_packed_size(const LltmShape& shape) noexcept {
   return static_cast<std::size_t>(PackedLayout(shape).size());
 }
 
+std::size_t lltm_forward_workspace(const LltmShape& shape) noexcept {
+  return static_cast<std::size_t>(shape.batch * (shape.state + shape.input));
+}
+
 std::size_t lltm_backward_workspace(const LltmShape& shape, const LltmPlan& plan) noexcept {
   return static_cast<std::size_t>(BackwardLayout(shape, plan).size());
 }
@@ -72,6 +78,16 @@ void lltm_pack(const LltmShape& shape, const float* weight, const float* bias,
 
 void lltm_pack(const LltmShape& shape, const double* weight, const double* bias,
                double* packed) noexcept {
+  pack(shape, weight, bias, packed);
+}
+
+void lltm_pack(const LltmShape& shape, const Bfloat16* weight, const Bfloat16* bias,
+               float* packed) noexcept {
+  pack(shape, weight, bias, packed);
+}
+
+void lltm_pack(const LltmShape& shape, const Float16* weight, const Float16* bias,
+               float* packed) noexcept {
   pack(shape, weight, bias, packed);
 }
 

@@ -4,17 +4,24 @@
 #include <cstdint>
 
 #include "lltm_layout.h"
+#include "passel/kernels/half.h"
 
 namespace passel::kernels {
 
+/// Copies `count` elements, as T.
+template <typename From, typename T>
+void copy_as(const From* from, std::int64_t count, T* to) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = to_float(from[i]);
+}
+
 /// Copies `count` elements to columns first, first + 1, ... of one row of panels.
-template <typename T>
-void copy_to_panels(const T* from, std::int64_t count, T* panels, std::int64_t panel_stride,
+template <typename From, typename T>
+void copy_to_panels(const From* from, std::int64_t count, T* panels, std::int64_t panel_stride,
                     std::int64_t first) {
   while (count > 0) {
     const std::int64_t column = first % kPanelColumns;
     const std::int64_t some = std::min(count, kPanelColumns - column);
-    std::copy_n(from, some, panels + first / kPanelColumns * panel_stride + column);
+    copy_as(from, some, panels + first / kPanelColumns * panel_stride + column);
     from += some;
     first += some;
     count -= some;

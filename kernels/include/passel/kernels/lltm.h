@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "passel/kernels/half.h"
+
 namespace passel::kernels {
 
 /// Sizes of one run of the LLTM cell (long-long-term memory, the recurrent cell
@@ -47,54 +49,58 @@ struct LltmPlan {
   LltmThreads threads = {};
 };
 
-/// Arrays of lltm_forward(); the caller owns all of them.
-template <typename T>
+/// Arrays of lltm_forward(); the caller owns all of them. T is float, double,
+/// Bfloat16 or Float16; for the last two c, gates and all sums are in float, and h
+/// is rounded to T after each step, before the next one reads it.
+template <typename T, typename Sum = typename SumOf<T>::type>
 struct LltmForward {
-  const T* x;       ///< [T, B, I]
-  const T* weight;  ///< [3S, S + I], the columns of h first; read exactly once;
-                    ///< nullptr: `packed` holds weights and bias already
-  const T* bias;    ///< [3S]; read exactly once
-  const T* h0;      ///< [B, S]
-  const T* c0;      ///< [B, S]
-  T* hidden;        ///< [T, B, S] out: h after each step
-  T* cells;         ///< [lltm_cells_kept(), B, S] out: c after each step, or with
-                    ///< keep_every after every k-th step and the last
-  T* gates;         ///< [T, B, 3S] out: i, o, g after their activations; not used
-                    ///< with keep_every
-  T* packed;        ///< [lltm_packed_size(shape)] out: the weights used, for lltm_backward()
+  const T* x;                ///< [T, B, I]
+  const T* weight;           ///< [3S, S + I], the columns of h first; read exactly once;
+                             ///< nullptr: `packed` holds weights and bias already
+  const T* bias;             ///< [3S]; read exactly once
+  const T* h0;               ///< [B, S]
+  const Sum* c0;             ///< [B, S]
+  T* hidden;                 ///< [T, B, S] out: h after each step
+  Sum* cells;                ///< [lltm_cells_kept(), B, S] out: c after each step, or with
+                             ///< keep_every after every k-th step and the last
+  Sum* gates;                ///< [T, B, 3S] out: i, o, g after their activations; not used
+                             ///< with keep_every
+  Sum* packed;               ///< [lltm_packed_size()] out: the weights used, for lltm_backward()
+  Sum* workspace = nullptr;  ///< [lltm_forward_workspace()] for 16-bit T; not used for others
 };
 
 /// Arrays of lltm_backward(); the caller owns all of them. Every gradient is
-/// overwritten, not added to.
-template <typename T>
+/// overwritten, not added to. Those of 16-bit arrays come in float, as sums.
+template <typename T, typename Sum = typename SumOf<T>::type>
 struct LltmBackward {
-  const T* x;            ///< [T, B, I], as in forward
-  const T* h0;           ///< [B, S], as in forward
-  const T* c0;           ///< [B, S], as in forward
-  const T* hidden;       ///< [T, B, S], from forward
-  const T* cells;        ///< [lltm_cells_kept(), B, S], from forward
-  const T* gates;        ///< [T, B, 3S], from forward; not used with keep_every
-  const T* packed;       ///< [lltm_packed_size(shape)], from forward
-  const T* grad_hidden;  ///< [T, B, S] dL/dhidden, or nullptr for zero
-  const T* grad_h_last;  ///< [B, S] dL/dh after the last step, or nullptr for zero
-  const T* grad_c_last;  ///< [B, S] dL/dc after the last step, or nullptr for zero
-  T* grad_x;             ///< [T, B, I] out, or nullptr if not wanted
-  T* grad_weight;        ///< [3S, S + I] out, or nullptr if not wanted
-  T* grad_bias;          ///< [3S] out, or nullptr if not wanted
-  T* grad_h0;            ///< [B, S] out, or nullptr if not wanted
-  T* grad_c0;            ///< [B, S] out, or nullptr if not wanted
-  T* workspace;          ///< [lltm_backward_workspace()], contents do not matter
+  const T* x;              ///< [T, B, I], as in forward
+  const T* h0;             ///< [B, S], as in forward
+  const Sum* c0;           ///< [B, S], as in forward
+  const T* hidden;         ///< [T, B, S], from forward
+  const Sum* cells;        ///< [lltm_cells_kept(), B, S], from forward
+  const Sum* gates;        ///< [T, B, 3S], from forward; not used with keep_every
+  const Sum* packed;       ///< [lltm_packed_size()], from forward
+  const T* grad_hidden;    ///< [T, B, S] dL/dhidden, or nullptr for zero
+  const T* grad_h_last;    ///< [B, S] dL/dh after the last step, or nullptr for zero
+  const Sum* grad_c_last;  ///< [B, S] dL/dc after the last step, or nullptr for zero
+  Sum* grad_x;             ///< [T, B, I] out, or nullptr if not wanted
+  Sum* grad_weight;        ///< [3S, S + I] out, or nullptr if not wanted
+  Sum* grad_bias;          ///< [3S] out, or nullptr if not wanted
+  Sum* grad_h0;            ///< [B, S] out, or nullptr if not wanted
+  Sum* grad_c0;            ///< [B, S] out, or nullptr if not wanted
+  Sum* workspace;          ///< [lltm_backward_workspace()], contents do not matter
 };
 
-/// Sizes of arrays. They depend on shape and keep_every alone, not on the element
-/// type, the machine or the threads. The workspace is about
+/// Sizes of arrays, in elements of type Sum. They depend on shape and keep_every
+/// alone, not on the type, the machine or the threads. Backward's workspace is about
 ///
 ///   3 R S + 2 B S + R (S + I), with R = max(256, B) rows, and
-///   4 k B S + 2 B S + 256 (S + I) with keep_every = k
+///   4 k B S + 2 B S + (256 + B) (S + I) with keep_every = k
 ///
-/// elements, however long the sequence.
+/// elements, however long the sequence; that of forward is B (S + I).
 std::int64_t lltm_cells_kept(const LltmShape& shape, const LltmPlan& plan = {}) noexcept;
 std::size_t lltm_packed_size(const LltmShape& shape) noexcept;
+std::size_t lltm_forward_workspace(const LltmShape& shape) noexcept;
 std::size_t lltm_backward_workspace(const LltmShape& shape, const LltmPlan& plan = {}) noexcept;
 
 /// Copies the weights [3S, S + I] and the bias [3S] to `packed`
@@ -105,6 +111,10 @@ void lltm_pack(const LltmShape& shape, const float* weight, const float* bias,
                float* packed) noexcept;
 void lltm_pack(const LltmShape& shape, const double* weight, const double* bias,
                double* packed) noexcept;
+void lltm_pack(const LltmShape& shape, const Bfloat16* weight, const Bfloat16* bias,
+               float* packed) noexcept;
+void lltm_pack(const LltmShape& shape, const Float16* weight, const Float16* bias,
+               float* packed) noexcept;
 
 /// Runs the cell over the whole sequence, on the calling thread or those lent.
 ///
@@ -118,6 +128,10 @@ void lltm_forward(const LltmShape& shape, const LltmForward<float>& arrays,
                   const LltmPlan& plan = {}) noexcept;
 void lltm_forward(const LltmShape& shape, const LltmForward<double>& arrays,
                   const LltmPlan& plan = {}) noexcept;
+void lltm_forward(const LltmShape& shape, const LltmForward<Bfloat16>& arrays,
+                  const LltmPlan& plan = {}) noexcept;
+void lltm_forward(const LltmShape& shape, const LltmForward<Float16>& arrays,
+                  const LltmPlan& plan = {}) noexcept;
 
 /// Gradients of a loss whose derivatives by the outputs are given; the plan must
 /// keep as much as forward's did. Same promises as lltm_forward(), but grad_weight
@@ -126,6 +140,10 @@ void lltm_forward(const LltmShape& shape, const LltmForward<double>& arrays,
 void lltm_backward(const LltmShape& shape, const LltmBackward<float>& arrays,
                    const LltmPlan& plan = {}) noexcept;
 void lltm_backward(const LltmShape& shape, const LltmBackward<double>& arrays,
+                   const LltmPlan& plan = {}) noexcept;
+void lltm_backward(const LltmShape& shape, const LltmBackward<Bfloat16>& arrays,
+                   const LltmPlan& plan = {}) noexcept;
+void lltm_backward(const LltmShape& shape, const LltmBackward<Float16>& arrays,
                    const LltmPlan& plan = {}) noexcept;
 
 }  // namespace passel::kernels
