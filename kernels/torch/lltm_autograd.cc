@@ -1,91 +1,98 @@
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/clone.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/library.h>
 
 #include "lltm_ops.h"
-#include "passel/kernels_torch/lltm.h"
 
-namespace passel {
+namespace passel::detail {
 namespace {
 
 using at::Tensor;
-using LltmResult = std::tuple<Tensor, Tensor, Tensor>;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
-// T = 0 has no last step: the last state is then the initial one. Always a copy,
-// since an operator's results must not alias its arguments.
-Tensor last_step(const Tensor& sequence, const Tensor& initial) {
-  return sequence.size(0) == 0 ? initial.clone() : sequence.select(0, -1).clone();
+std::int64_t version_of(const Tensor& tensor) {
+  return tensor.is_inference() ? 0 : static_cast<std::int64_t>(tensor._version());
+}
+
+// A first derivative reads weight and bias from `packed` as they were when forward
+// read them, so other threads may change them meanwhile (Hogwild) and they are not
+// among the tensors whose versions the engine checks. A second derivative runs the
+// sequence again with the tensors themselves, so it needs them unchanged.
+void keep_parameter(AutogradContext* ctx, const std::string& name, const Tensor& parameter) {
+  ctx->saved_data[name] = parameter;
+  ctx->saved_data[name + " version"] = version_of(parameter);
+}
+
+Tensor kept_parameter(AutogradContext* ctx, const std::string& name) {
+  Tensor parameter = ctx->saved_data[name].toTensor();
+  TORCH_CHECK(!at::GradMode::is_enabled() ||
+                  version_of(parameter) == ctx->saved_data[name + " version"].toInt(),
+              "lltm cannot be differentiated twice: ", name, " ", parameter.sym_sizes(),
+              " was changed in place after forward; expected version ",
+              ctx->saved_data[name + " version"].toInt(), ", got ", version_of(parameter),
+              ". Call backward with create_graph=true before the optimizer's step.");
+  return parameter;
 }
 
 class LltmFunction : public torch::autograd::Function<LltmFunction> {
  public:
-  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* ctx,
-                                                const Tensor& x_in, const Tensor& weight,
-                                                const Tensor& bias, const Tensor& h0_in,
-                                                const Tensor& c0_in) {
+  static variable_list forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
+                               const Tensor& bias, const Tensor& h0, const Tensor& c0) {
     const at::AutoDispatchBelowADInplaceOrView guard;
-    detail::check_lltm_arguments(x_in, weight, bias, h0_in, c0_in);
-    const Tensor x = x_in.contiguous(), h0 = h0_in.contiguous(), c0 = c0_in.contiguous();
-    const auto saved = detail::lltm_forward(x, weight.contiguous(), bias.contiguous(), h0, c0);
-    ctx->save_for_backward({x, h0, c0, saved.hidden, saved.cells, saved.gates, saved.packed});
+    const auto [hidden, h_last, c_last, cells, gates, packed] =
+        call_lltm_forward(x, weight, bias, h0, c0);
+    ctx->save_for_backward({x, h0, c0, hidden, cells, gates, packed});
+    keep_parameter(ctx, "weight", weight);
+    keep_parameter(ctx, "bias", bias);
+    ctx->mark_non_differentiable({cells, gates, packed});
     ctx->set_materialize_grads(false);
-    return {saved.hidden, last_step(saved.hidden, h0), last_step(saved.cells, c0)};
+    return {hidden, h_last, c_last, cells, gates, packed};
   }
 
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
-                                                 torch::autograd::variable_list grads) {
-    TORCH_CHECK(!at::GradMode::is_enabled(),
-                "lltm can be differentiated once; backward with create_graph=true (double "
-                "backward) is not supported");
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const auto saved = ctx->get_saved_variables();
-    detail::LltmNeeds needs{};
-    for (std::size_t i = 0; i < needs.size(); ++i) needs[i] = ctx->needs_input_grad(i);
-    const auto result = detail::lltm_backward(
-        saved[0], saved[1], saved[2],
-        {.hidden = saved[3], .cells = saved[4], .gates = saved[5], .packed = saved[6]}, grads[0],
-        grads[1], grads[2], needs);
-    return {result.begin(), result.end()};
+    LltmMask mask{};
+    for (std::size_t i = 0; i < mask.size(); ++i) mask[i] = ctx->needs_input_grad(i);
+    const auto given = [&](std::size_t i) {
+      return grads[i].defined() ? std::optional(grads[i]) : std::nullopt;
+    };
+    auto [by_x, by_weight, by_bias, by_h0, by_c0] = call_lltm_backward(
+        saved[0], kept_parameter(ctx, "weight"), kept_parameter(ctx, "bias"), saved[1], saved[2],
+        saved[3], saved[4], saved[5], saved[6], given(0), given(1), given(2), mask);
+    return {by_x, by_weight, by_bias, by_h0, by_c0};
   }
 };
 
-LltmResult lltm_with_autograd(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                              const Tensor& h0, const Tensor& c0) {
-  auto results = LltmFunction::apply(x, weight, bias, h0, c0);
-  return {results[0], results[1], results[2]};
-}
-
-LltmResult lltm_without_autograd(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                 const Tensor& h0, const Tensor& c0) {
-  detail::check_lltm_arguments(x, weight, bias, h0, c0);
-  const auto saved = detail::lltm_forward(x.contiguous(), weight.contiguous(), bias.contiguous(),
-                                          h0.contiguous(), c0.contiguous());
-  return {saved.hidden, last_step(saved.hidden, h0), last_step(saved.cells, c0)};
+bool requires_grad(const std::optional<Tensor>& tensor) {
+  return tensor && tensor->defined() && tensor->requires_grad();
 }
 
 }  // namespace
 
-LltmResult lltm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& h0,
-                const Tensor& c0) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("passel::lltm", "")
-                             .typed<LltmResult(const Tensor&, const Tensor&, const Tensor&,
-                                               const Tensor&, const Tensor&)>();
-  return op.call(x, weight, bias, h0, c0);
+LltmForwardResult lltm_forward_autograd(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                        const Tensor& h0, const Tensor& c0) {
+  const auto r = LltmFunction::apply(x, weight, bias, h0, c0);
+  return {r[0], r[1], r[2], r[3], r[4], r[5]};
 }
 
-TORCH_LIBRARY(passel, library) {
-  library.def(
-      "lltm(Tensor x, Tensor weight, Tensor bias, Tensor h0, Tensor c0) -> "
-      "(Tensor hidden, Tensor h_last, Tensor c_last)");
+LltmGrads lltm_backward_autograd(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                 const Tensor& h0, const Tensor& c0, const Tensor& hidden,
+                                 const Tensor& cells, const Tensor& gates, const Tensor& packed,
+                                 const std::optional<Tensor>& grad_hidden,
+                                 const std::optional<Tensor>& grad_h_last,
+                                 const std::optional<Tensor>& grad_c_last, LltmMask mask) {
+  const bool differentiable =
+      at::GradMode::is_enabled() &&
+      (requires_grad(x) || requires_grad(weight) || requires_grad(bias) || requires_grad(h0) ||
+       requires_grad(c0) || requires_grad(grad_hidden) || requires_grad(grad_h_last) ||
+       requires_grad(grad_c_last));
+  if (differentiable) {
+    return lltm_backward_recomputed(x, weight, bias, h0, c0, grad_hidden, grad_h_last, grad_c_last,
+                                    mask);
+  }
+  const at::AutoDispatchBelowADInplaceOrView guard;
+  return call_lltm_backward(x, weight, bias, h0, c0, hidden, cells, gates, packed, grad_hidden,
+                            grad_h_last, grad_c_last, mask);
 }
 
-TORCH_LIBRARY_IMPL(passel, CPU, library) {
-  library.impl("lltm", lltm_without_autograd);
-}
-TORCH_LIBRARY_IMPL(passel, Autograd, library) {
-  library.impl("lltm", lltm_with_autograd);
-}
-
-}  // namespace passel
+}  // namespace passel::detail

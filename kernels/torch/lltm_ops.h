@@ -3,34 +3,81 @@
 #include <ATen/core/Tensor.h>
 
 #include <array>
+#include <optional>
 #include <tuple>
 
-// The two halves of passel::lltm as plain functions on CPU tensors, without autograd.
+// The implementations behind the operators of lltm_library.cc, which holds their
+// schemas. Letters: T steps, B batch, I input, S state.
 namespace passel::detail {
 
-struct LltmSaved {
-  at::Tensor hidden;  // [T, B, S]
-  at::Tensor cells;   // [T, B, S]
-  at::Tensor gates;   // [T, B, 3S] after activation
-  at::Tensor packed;  // the weights as they were read
-};
+using LltmResult = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-// Which gradients lltm_backward computes, in the order of lltm's arguments.
-using LltmNeeds = std::array<bool, 5>;
+// hidden [T, B, S], h_last [B, S], c_last [B, S], and for lltm_backward: cells
+// [T, B, S], gates [T, B, 3S] after activation, packed (the weights as they were
+// read, in an order of the backend's own, but of one size on all of them).
+using LltmForwardResult =
+    std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
-// Throws c10::Error with the shapes that were expected.
-void check_lltm_arguments(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                          const at::Tensor& h0, const at::Tensor& c0);
+// Gradients by x, weight, bias, h0 and c0; undefined where not asked for.
+using LltmGrads = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+using LltmMask = std::array<bool, 5>;
 
-// Expects contiguous arguments that passed check_lltm_arguments.
-LltmSaved lltm_forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                       const at::Tensor& h0, const at::Tensor& c0);
+using LltmForward = LltmForwardResult(const at::Tensor& x, const at::Tensor& weight,
+                                      const at::Tensor& bias, const at::Tensor& h0,
+                                      const at::Tensor& c0);
 
-// Undefined incoming gradients count as zero; gradients not needed come back undefined.
-std::array<at::Tensor, 5> lltm_backward(const at::Tensor& x, const at::Tensor& h0,
-                                        const at::Tensor& c0, const LltmSaved& saved,
-                                        const at::Tensor& grad_hidden,
-                                        const at::Tensor& grad_h_last,
-                                        const at::Tensor& grad_c_last, const LltmNeeds& needs);
+// Incoming gradients that are not there count as zero.
+using LltmBackward = LltmGrads(const at::Tensor& x, const at::Tensor& weight,
+                               const at::Tensor& bias, const at::Tensor& h0, const at::Tensor& c0,
+                               const at::Tensor& hidden, const at::Tensor& cells,
+                               const at::Tensor& gates, const at::Tensor& packed,
+                               const std::optional<at::Tensor>& grad_hidden,
+                               const std::optional<at::Tensor>& grad_h_last,
+                               const std::optional<at::Tensor>& grad_c_last, LltmMask mask);
+
+// All of them throw c10::Error with the shapes that were expected.
+LltmForward lltm_forward_cpu, lltm_forward_meta, lltm_forward_composed, lltm_forward_autograd;
+LltmBackward lltm_backward_cpu, lltm_backward_meta, lltm_backward_composed, lltm_backward_autograd;
+
+// The gradients as differentiable functions of these arguments: runs the sequence
+// again in ATen's operators.
+LltmGrads lltm_backward_recomputed(const at::Tensor& x, const at::Tensor& weight,
+                                   const at::Tensor& bias, const at::Tensor& h0,
+                                   const at::Tensor& c0,
+                                   const std::optional<at::Tensor>& grad_hidden,
+                                   const std::optional<at::Tensor>& grad_h_last,
+                                   const std::optional<at::Tensor>& grad_c_last,
+                                   const LltmMask& mask);
+
+// Through the dispatcher.
+LltmForward call_lltm_forward;
+LltmBackward call_lltm_backward;
+
+// passel::lltm, passel::lltm_cell and passel::lltm_padded, without the dispatcher.
+LltmResult lltm_of_any_type(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                            const at::Tensor& h0, const at::Tensor& c0);
+std::tuple<at::Tensor, at::Tensor> lltm_one_step(const at::Tensor& input, const at::Tensor& weights,
+                                                 const at::Tensor& bias, const at::Tensor& old_h,
+                                                 const at::Tensor& old_cell);
+LltmResult lltm_of_lengths(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                           const at::Tensor& h0, const at::Tensor& c0, const at::Tensor& lengths);
+
+void check_lltm_forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                        const at::Tensor& h0, const at::Tensor& c0);
+
+// Of the arguments that are no arguments of forward: the others must have passed
+// check_lltm_forward().
+void check_lltm_backward(const at::Tensor& x, const at::Tensor& h0, const at::Tensor& hidden,
+                         const at::Tensor& cells, const at::Tensor& gates, const at::Tensor& packed,
+                         const std::optional<at::Tensor>& grad_hidden,
+                         const std::optional<at::Tensor>& grad_h_last,
+                         const std::optional<at::Tensor>& grad_c_last);
+
+// Elements of `packed`. Sizes of weights that are symbolic become constants.
+std::int64_t packed_elements(const at::Tensor& x, const at::Tensor& h0);
+
+// T = 0 has no last step: the last state is then the initial one. Always a copy,
+// since an operator's results must not alias its arguments.
+at::Tensor last_step(const at::Tensor& sequence, const at::Tensor& initial);
 
 }  // namespace passel::detail

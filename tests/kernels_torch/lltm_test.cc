@@ -1,71 +1,19 @@
 #include "passel/kernels_torch/lltm.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
-#include "passel/kernels_torch/lltm_module.h"
+#include "kernels_torch/lltm_arguments.h"
 
 namespace passel {
 namespace {
 
+using lltm_test::Arguments;
+using lltm_test::composed;
+using lltm_test::fused;
+using lltm_test::loss_of;
+using lltm_test::make_arguments;
+using lltm_test::relative_error;
 using torch::Tensor;
-
-struct Arguments {
-  Tensor x, weight, bias, h0, c0;
-
-  std::vector<Tensor> all() const { return {x, weight, bias, h0, c0}; }
-};
-
-Arguments make_arguments(std::int64_t steps, std::int64_t batch, std::int64_t input,
-                         std::int64_t state, torch::Dtype dtype) {
-  torch::manual_seed(3);
-  const auto options = torch::TensorOptions().dtype(dtype).requires_grad(true);
-  const double bound = 1.0 / std::sqrt(static_cast<double>(state));
-  return {torch::randn({steps, batch, input}, options),
-          torch::empty({3 * state, state + input}, options.requires_grad(false))
-              .uniform_(-bound, bound)
-              .set_requires_grad(true),
-          torch::empty({3 * state}, options.requires_grad(false))
-              .uniform_(-bound, bound)
-              .set_requires_grad(true),
-          torch::randn({batch, state}, options), torch::randn({batch, state}, options)};
-}
-
-// The same cell written in ATen operators, with gradients from autograd.
-std::vector<Tensor> composed(const Arguments& a) {
-  Tensor h = a.h0, c = a.c0;
-  std::vector<Tensor> hidden;
-  for (std::int64_t t = 0; t < a.x.size(0); ++t) {
-    const auto gates = torch::linear(torch::cat({h, a.x[t]}, 1), a.weight, a.bias).chunk(3, 1);
-    c = c + torch::elu(gates[2]) * torch::sigmoid(gates[0]);
-    h = torch::tanh(c) * torch::sigmoid(gates[1]);
-    hidden.push_back(h);
-  }
-  return {torch::stack(hidden), h, c};
-}
-
-std::vector<Tensor> fused(const Arguments& a) {
-  const auto [hidden, h, c] = lltm(a.x, a.weight, a.bias, a.h0, a.c0);
-  return {hidden, h, c};
-}
-
-// A loss that weighs every output element differently; `outputs` picks which count.
-Tensor loss_of(const std::vector<Tensor>& outputs, const std::vector<bool>& counts) {
-  Tensor loss = torch::zeros({}, outputs[0].options());
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (!counts[i]) continue;
-    const Tensor& out = outputs[i];
-    const Tensor weights = torch::arange(1, out.numel() + 1, out.options()).view(out.sizes()).cos();
-    loss = loss + (out * weights).sum();
-  }
-  return loss;
-}
-
-double relative_error(const Tensor& got, const Tensor& expected) {
-  const double norm = expected.to(torch::kDouble).norm().item<double>();
-  const double error = (got.to(torch::kDouble) - expected).norm().item<double>();
-  return norm == 0 ? error : error / norm;
-}
 
 void expect_same_as_composed(const Arguments& a, const std::vector<bool>& counts,
                              double tolerance) {
@@ -149,13 +97,6 @@ TEST(Lltm, UsesTheWeightsAsTheyWereWhenItRan) {
   for (std::size_t i = 0; i < 5; ++i) EXPECT_TRUE(torch::equal(got[i], expected[i]));
 }
 
-TEST(Lltm, RefusesDoubleBackward) {
-  const auto a = make_arguments(2, 2, 2, 3, torch::kDouble);
-  EXPECT_THROW(
-      torch::autograd::grad({fused(a)[0].sum()}, {a.weight}, {}, {}, /*create_graph=*/true),
-      c10::Error);
-}
-
 TEST(Lltm, NoticesAnOutputThatWasChangedInPlace) {
   const auto a = make_arguments(2, 2, 2, 3, torch::kDouble);
   const auto outputs = fused(a);
@@ -184,20 +125,6 @@ TEST(Lltm, HandlesSequencesAndBatchesOfLengthZero) {
     (outputs[0].sum() + outputs[1].sum() + outputs[2].sum()).backward();
     EXPECT_TRUE(torch::equal(a.weight.grad(), torch::zeros_like(a.weight)));
   }
-}
-
-TEST(LltmModule, InitialisesWithinOneOverRootS) {
-  const nn::LLTM module(10, 64);
-  EXPECT_EQ(module->weight.sizes(), torch::IntArrayRef({192, 74}));
-  EXPECT_LE(module->weight.abs().max().item<float>(), 0.125F);
-  EXPECT_GT(module->weight.abs().max().item<float>(), 0.12F);
-}
-
-TEST(LltmModule, StartsFromAZeroState) {
-  nn::LLTM module(4, 6);
-  const Tensor x = torch::randn({3, 2, 4});
-  const Tensor zero = torch::zeros({2, 6});
-  EXPECT_TRUE(torch::equal(std::get<0>(module(x)), std::get<0>(module(x, zero, zero))));
 }
 
 }  // namespace

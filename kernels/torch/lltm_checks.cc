@@ -1,0 +1,79 @@
+#include <ATen/TensorUtils.h>
+#include <ATen/ops/clone.h>
+
+#include <string_view>
+
+#include "lltm_ops.h"
+#include "passel/kernels/lltm.h"
+
+namespace passel::detail {
+namespace {
+
+void expect_shape(std::string_view name, const at::Tensor& tensor, std::string_view letters,
+                  c10::SymIntArrayRef expected) {
+  TORCH_CHECK_VALUE(tensor.sym_sizes() == expected, "lltm expected ", name, " ", letters, " = ",
+                    expected, ", got ", tensor.sym_sizes());
+}
+
+void expect_kind(std::string_view name, const at::Tensor& tensor, const at::Tensor& x) {
+  TORCH_CHECK_TYPE(tensor.scalar_type() == x.scalar_type(), "lltm expected ", name, " of type ",
+                   x.scalar_type(), " as x, got ", tensor.scalar_type());
+  TORCH_CHECK_VALUE(tensor.device() == x.device(), "lltm expected ", name, " on ", x.device(),
+                    " as x, got ", tensor.device());
+}
+
+}  // namespace
+
+void check_lltm_forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                        const at::Tensor& h0, const at::Tensor& c0) {
+  TORCH_CHECK_TYPE(x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble,
+                   "lltm expected x of type Float or Double, got ", x.scalar_type());
+  TORCH_CHECK_VALUE(x.dim() == 3 && h0.dim() == 2,
+                    "lltm expected x [T, B, I] and h0 [B, S], got x ", x.sym_sizes(), " and h0 ",
+                    h0.sym_sizes());
+  const auto batch = x.sym_size(1), input = x.sym_size(2), state = h0.sym_size(1);
+  expect_shape("h0", h0, "[B, S]", {batch, state});
+  expect_shape("c0", c0, "[B, S]", {batch, state});
+  expect_shape("weight", weight, "[3S, S + I]", {state * 3, state + input});
+  expect_shape("bias", bias, "[3S]", {state * 3});
+  expect_kind("weight", weight, x);
+  expect_kind("bias", bias, x);
+  expect_kind("h0", h0, x);
+  expect_kind("c0", c0, x);
+}
+
+void check_lltm_backward(const at::Tensor& x, const at::Tensor& h0, const at::Tensor& hidden,
+                         const at::Tensor& cells, const at::Tensor& gates, const at::Tensor& packed,
+                         const std::optional<at::Tensor>& grad_hidden,
+                         const std::optional<at::Tensor>& grad_h_last,
+                         const std::optional<at::Tensor>& grad_c_last) {
+  const auto steps = x.sym_size(0), batch = x.sym_size(1), state = h0.sym_size(1);
+  const auto expect = [&](std::string_view name, const std::optional<at::Tensor>& tensor,
+                          std::string_view letters, c10::SymIntArrayRef expected) {
+    if (!tensor || !tensor->defined()) return;
+    expect_shape(name, *tensor, letters, expected);
+    expect_kind(name, *tensor, x);
+  };
+  expect("hidden", hidden, "[T, B, S]", {steps, batch, state});
+  expect("cells", cells, "[T, B, S]", {steps, batch, state});
+  expect("gates", gates, "[T, B, 3S]", {steps, batch, state * 3});
+  expect("packed", packed, "as lltm_forward returned it", {packed_elements(x, h0)});
+  expect("grad_hidden", grad_hidden, "[T, B, S]", {steps, batch, state});
+  expect("grad_h_last", grad_h_last, "[B, S]", {batch, state});
+  expect("grad_c_last", grad_c_last, "[B, S]", {batch, state});
+}
+
+std::int64_t packed_elements(const at::Tensor& x, const at::Tensor& h0) {
+  const kernels::LltmShape shape{.steps = 0,
+                                 .batch = 0,
+                                 .input = x.sym_size(2).guard_int(__FILE__, __LINE__),
+                                 .state = h0.sym_size(1).guard_int(__FILE__, __LINE__)};
+  return static_cast<std::int64_t>(kernels::lltm_packed_size(shape));
+}
+
+at::Tensor last_step(const at::Tensor& sequence, const at::Tensor& initial) {
+  return sequence.size(0) == 0 ? initial.clone(at::MemoryFormat::Contiguous)
+                               : sequence.select(0, -1).clone();
+}
+
+}  // namespace passel::detail

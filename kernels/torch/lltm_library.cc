@@ -1,0 +1,126 @@
+#include <ATen/autocast_mode.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+#include <torch/version.h>
+
+#include <string>
+
+#include "lltm_ops.h"
+#include "passel/kernels_torch/lltm.h"
+
+// The schemas, which implementation serves which dispatch key, and the ways in.
+// One translation unit, so that a program that links the static library and
+// calls any of them has them all.
+namespace passel {
+namespace {
+
+using at::Tensor;
+
+template <typename Signature>
+auto find_operator(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
+}
+
+// The cell state adds up over the steps, so it stays in single precision.
+template <c10::DeviceType device>
+detail::LltmResult lltm_autocast(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                 const Tensor& h0, const Tensor& c0) {
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  const auto type = at::autocast::get_autocast_dtype(device);
+  const auto cast = [&](const Tensor& tensor) {
+    return at::autocast::cached_cast(type, tensor, device);
+  };
+  return lltm(cast(x), cast(weight), cast(bias), cast(h0),
+              at::autocast::cached_cast(at::kFloat, c0, device));
+}
+
+}  // namespace
+
+detail::LltmResult lltm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& h0,
+                        const Tensor& c0) {
+  static const auto op = find_operator<decltype(lltm)>("passel::lltm");
+  return op.call(x, weight, bias, h0, c0);
+}
+
+detail::LltmResult lltm_padded(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                               const Tensor& h0, const Tensor& c0, const Tensor& lengths) {
+  static const auto op = find_operator<decltype(lltm_padded)>("passel::lltm_padded");
+  return op.call(x, weight, bias, h0, c0, lengths);
+}
+
+std::tuple<Tensor, Tensor> lltm_cell(const Tensor& input, const Tensor& weights, const Tensor& bias,
+                                     const Tensor& old_h, const Tensor& old_cell) {
+  static const auto op = find_operator<decltype(lltm_cell)>("passel::lltm_cell");
+  return op.call(input, weights, bias, old_h, old_cell);
+}
+
+namespace detail {
+
+LltmForwardResult call_lltm_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                    const Tensor& h0, const Tensor& c0) {
+  static const auto op = find_operator<LltmForward>("passel::lltm_forward");
+  return op.call(x, weight, bias, h0, c0);
+}
+
+LltmGrads call_lltm_backward(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                             const Tensor& h0, const Tensor& c0, const Tensor& hidden,
+                             const Tensor& cells, const Tensor& gates, const Tensor& packed,
+                             const std::optional<Tensor>& grad_hidden,
+                             const std::optional<Tensor>& grad_h_last,
+                             const std::optional<Tensor>& grad_c_last, LltmMask mask) {
+  static const auto op = find_operator<LltmBackward>("passel::lltm_backward");
+  return op.call(x, weight, bias, h0, c0, hidden, cells, gates, packed, grad_hidden, grad_h_last,
+                 grad_c_last, mask);
+}
+
+}  // namespace detail
+
+TORCH_LIBRARY(passel, library) {
+  library.def(
+      "lltm(Tensor x, Tensor weight, Tensor bias, Tensor h0, Tensor c0) -> "
+      "(Tensor hidden, Tensor h_last, Tensor c_last)",
+      detail::lltm_of_any_type);
+  library.def(
+      "lltm_padded(Tensor x, Tensor weight, Tensor bias, Tensor h0, Tensor c0, Tensor lengths) -> "
+      "(Tensor hidden, Tensor h_last, Tensor c_last)",
+      detail::lltm_of_lengths);
+  library.def(
+      "lltm_cell(Tensor input, Tensor weights, Tensor bias, Tensor old_h, Tensor old_cell) -> "
+      "(Tensor new_h, Tensor new_cell)",
+      detail::lltm_one_step);
+  library.def(
+      "lltm_forward(Tensor x, Tensor weight, Tensor bias, Tensor h0, Tensor c0) -> "
+      "(Tensor hidden, Tensor h_last, Tensor c_last, Tensor cells, Tensor gates, Tensor packed)");
+  library.def(
+      "lltm_backward(Tensor x, Tensor weight, Tensor bias, Tensor h0, Tensor c0, Tensor hidden, "
+      "Tensor cells, Tensor gates, Tensor packed, Tensor? grad_hidden, Tensor? grad_h_last, "
+      "Tensor? grad_c_last, bool[5] mask) -> "
+      "(Tensor grad_x, Tensor grad_weight, Tensor grad_bias, Tensor grad_h0, Tensor grad_c0)");
+  // A library works with the torch it was compiled for; Python checks that.
+  library.def("built_for_torch() -> str", [] { return std::string(TORCH_VERSION); });
+}
+
+TORCH_LIBRARY_IMPL(passel, CPU, library) {
+  library.impl("lltm_forward", detail::lltm_forward_cpu);
+  library.impl("lltm_backward", detail::lltm_backward_cpu);
+}
+TORCH_LIBRARY_IMPL(passel, CompositeExplicitAutograd, library) {
+  library.impl("lltm_forward", detail::lltm_forward_composed);
+  library.impl("lltm_backward", detail::lltm_backward_composed);
+}
+TORCH_LIBRARY_IMPL(passel, Meta, library) {
+  library.impl("lltm_forward", detail::lltm_forward_meta);
+  library.impl("lltm_backward", detail::lltm_backward_meta);
+}
+TORCH_LIBRARY_IMPL(passel, Autograd, library) {
+  library.impl("lltm_forward", detail::lltm_forward_autograd);
+  library.impl("lltm_backward", detail::lltm_backward_autograd);
+}
+TORCH_LIBRARY_IMPL(passel, AutocastCPU, library) {
+  library.impl("lltm", lltm_autocast<at::kCPU>);
+}
+TORCH_LIBRARY_IMPL(passel, AutocastCUDA, library) {
+  library.impl("lltm", lltm_autocast<at::kCUDA>);
+}
+
+}  // namespace passel
