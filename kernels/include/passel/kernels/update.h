@@ -62,4 +62,9 @@ void add_atomically(float* values, const float* deltas, std::size_t n) noexcept;
 /// on n alone. For clipping by the norm.
 double squared_norm(const float* values, std::size_t n) noexcept;
 
+/// The factor on a gradient that brings its norm down to `limit` where it is larger, as
+/// torch.nn.utils.clip_grad_norm_: limit / (norm + 1e-6), at most 1. The squared norm
+/// over several arrays is the sum of theirs. NaN for NaN, 0 for an infinite norm.
+float clip_scale(double squared_norm, double limit) noexcept;
+
 }  // namespace passel::kernels
