@@ -28,6 +28,10 @@ class StateNames {
   std::string prefix_;
 };
 
+std::string version_tensor(std::size_t age, const std::string& parameter) {
+  return fmt::format("version-{}/{}", age, parameter);
+}
+
 TensorView view_of(std::string name, const shm::ParameterSpan& span,
                    const std::vector<float>& block) {
   return {.name = std::move(name),
@@ -58,6 +62,13 @@ const std::string& field(const SafetensorsFile& file, const std::string& key) {
   return found->second;
 }
 
+// hogwild: all; ordered and sync: the one of the present version.
+std::span<const OptimizerState> current_optimizers(const TrainingMemory& memory) {
+  const std::span<const OptimizerState> all = memory.optimizers;
+  if (!memory.commits) return all;
+  return all.subspan(static_cast<std::size_t>(memory.version()) % all.size(), 1);
+}
+
 }  // namespace
 
 Snapshot take_snapshot(const TrainingMemory& memory, std::int64_t ticket, std::int64_t epoch) {
@@ -66,11 +77,15 @@ Snapshot take_snapshot(const TrainingMemory& memory, std::int64_t ticket, std::i
   };
   Snapshot snapshot{.ticket = ticket,
                     .epoch = epoch,
-                    .version = memory.counters->version.load(),
+                    .version = memory.version(),
                     .spans = memory.parameters.spans(),
-                    .parameters = copy(memory.parameters.values()),
+                    .parameters = copy(memory.values()),
+                    .older = {},
                     .optimizers = {}};
-  for (const OptimizerState& optimizer : memory.optimizers) {
+  for (std::int64_t age = 1; age <= memory.schedule.staleness; ++age) {
+    snapshot.older.push_back(copy(memory.values(age)));
+  }
+  for (const OptimizerState& optimizer : current_optimizers(memory)) {
     auto& saved = snapshot.optimizers.emplace_back();
     saved.steps = optimizer.steps->load();
     for (const auto block : optimizer.blocks) saved.blocks.push_back(copy(block));
@@ -79,21 +94,30 @@ Snapshot take_snapshot(const TrainingMemory& memory, std::int64_t ticket, std::i
 }
 
 void restore_snapshot(const Snapshot& snapshot, const TrainingMemory& memory) {
-  std::ranges::copy(snapshot.parameters, memory.parameters.values().begin());
-  const auto optimizers = std::min(snapshot.optimizers.size(), memory.optimizers.size());
-  for (std::size_t i = 0; i < optimizers; ++i) {
-    memory.optimizers[i].steps->store(snapshot.optimizers[i].steps);
+  if (memory.commits) memory.commits->start_at(snapshot.ticket);
+  memory.counters->version.store(snapshot.version);
+  std::ranges::copy(snapshot.parameters, memory.values().begin());
+  for (std::size_t i = 0; i < snapshot.older.size(); ++i) {
+    std::ranges::copy(snapshot.older[i], memory.values(static_cast<std::int64_t>(i) + 1).begin());
+  }
+  const auto optimizers = current_optimizers(memory);
+  for (std::size_t i = 0; i < std::min(snapshot.optimizers.size(), optimizers.size()); ++i) {
+    optimizers[i].steps->store(snapshot.optimizers[i].steps);
     for (std::size_t s = 0; s < snapshot.optimizers[i].blocks.size(); ++s) {
-      std::ranges::copy(snapshot.optimizers[i].blocks[s], memory.optimizers[i].blocks[s].begin());
+      std::ranges::copy(snapshot.optimizers[i].blocks[s], optimizers[i].blocks[s].begin());
     }
   }
-  memory.counters->version.store(snapshot.version);
 }
 
 std::vector<TensorView> checkpoint_tensors(const Snapshot& snapshot, const Config& config) {
   std::vector<TensorView> tensors;
   for (const auto& span : snapshot.spans) {
     tensors.push_back(view_of(span.name, span, snapshot.parameters));
+  }
+  for (std::size_t i = 0; i < snapshot.older.size(); ++i) {
+    for (const auto& span : snapshot.spans) {
+      tensors.push_back(view_of(version_tensor(i + 1, span.name), span, snapshot.older[i]));
+    }
   }
   const auto states = kernels::state_names(update_options(config));
   for (std::size_t owner = 0; owner < snapshot.optimizers.size(); ++owner) {
@@ -143,16 +167,23 @@ CheckpointHeader read_header(const SafetensorsFile& file) {
 }
 
 Snapshot read_snapshot(const SafetensorsFile& file, const CheckpointHeader& header,
-                       const Model& model, bool with_optimizer) {
+                       const Model& model, bool with_training_state) {
   Snapshot snapshot{.ticket = header.ticket,
                     .epoch = header.epoch,
                     .version = header.version,
                     .spans = shm::flat_layout(model.parameters()),
                     .parameters = {},
+                    .older = {},
                     .optimizers = {}};
   snapshot.parameters.resize(shm::flat_size(snapshot.spans));
   for (const auto& span : snapshot.spans) copy_tensor(file, span.name, span, snapshot.parameters);
-  if (!with_optimizer) return snapshot;
+  if (!with_training_state) return snapshot;
+  for (std::int64_t age = 1; age <= Schedule::of(header.config).staleness; ++age) {
+    auto& block = snapshot.older.emplace_back(snapshot.parameters.size());
+    for (const auto& span : snapshot.spans) {
+      copy_tensor(file, version_tensor(snapshot.older.size(), span.name), span, block);
+    }
+  }
   for (std::size_t owner = 0; owner < header.optimizer_steps.size(); ++owner) {
     const StateNames name(header.config, owner);
     auto& optimizer = snapshot.optimizers.emplace_back();

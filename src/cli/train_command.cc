@@ -20,8 +20,9 @@ namespace {
 std::int64_t ticket_count(const Config& config, const BatchPlan& plan) {
   std::int64_t total = plan.tickets();
   if (config.max_tickets > 0) total = std::min(total, config.max_tickets);
-  if (config.dry_run) total = std::min(total, config.workers);
-  return total;
+  if (config.dry_run) total = std::min(total, std::max(config.workers, config.shards));
+  // Steps that lack a ticket would never be made.
+  return total - total % Schedule::of(config).group;
 }
 
 void check_against_data(const Config& config, const Dataset& dataset, std::int64_t total) {
@@ -85,10 +86,13 @@ void check_tickets_left(std::int64_t first, std::int64_t total) {
       total));
 }
 
-void check_same_optimizer(const SavedRun& saved, const Config& config) {
+void check_same_rule(const SavedRun& saved, const Config& config) {
   const auto options = [](const Config& c) {
-    return fmt::format("--optimizer {} --optimizer-state {} --momentum {}", c.optimizer,
-                       c.optimizer_state, c.momentum);
+    std::string text = fmt::format("--optimizer {} --optimizer-state {} --momentum {} --mode {}",
+                                   c.optimizer, c.optimizer_state, c.momentum, c.mode);
+    if (c.mode == "ordered") text += fmt::format(" --staleness {}", c.staleness);
+    if (c.mode == "sync") text += fmt::format(" --shards {}", c.shards);
+    return text;
   };
   const std::string expected = options(saved.header.config), got = options(config);
   if (expected == got) return;
@@ -161,7 +165,7 @@ int run_train(const Command& command, const std::vector<std::string>& argv) {
   if (!config.resume.empty()) {
     const SavedRun saved = open_saved(config.resume);
     check_same_model(saved, config, dataset->shape());
-    check_same_optimizer(saved, config);
+    check_same_rule(saved, config);
     start.snapshot = read_snapshot(saved.file, saved.header, model, true);
     start.ticket = resume_ticket(saved, config, plan);
   }

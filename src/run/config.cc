@@ -17,6 +17,12 @@ void validate(const Config& config) {
         fmt::format("momentum: expected 0 with the optimizer {}, got {}. Only sgd has a momentum.",
                     config.optimizer, config.momentum));
   }
+  if (config.optimizer_state == "private" && config.mode != "hogwild") {
+    throw UsageError(
+        fmt::format("optimizer_state: expected shared with the mode {}, got private. Only hogwild "
+                    "can keep an optimizer for each worker.",
+                    config.mode));
+  }
   if (config.dataset == "fashion-mnist" && config.data.empty()) {
     throw UsageError(
         "data: expected the folder of Fashion-MNIST, got nothing. "

@@ -48,7 +48,11 @@ Coordinator::Coordinator(const Parts& parts, BatchPlan plan, std::int64_t first_
       crew_(parts.config, parts.folder, parts.arena, parts.metrics, parts.progress,
             [this] { done_.doorbell().ring(); }) {
   for (auto& queue : parts_.memory.grants) grants_.push_back(queue.producer(0));
-  tickets_.set_border(border_after(first_ticket));
+  if (parts.memory.commits) {
+    commits_.emplace(parts.config, parts.memory, crew_.size());
+    tickets_.set_window(ticket_window(parts.config));
+  }
+  set_border(border_after(first_ticket));
 }
 
 Outcome Coordinator::run() {
@@ -87,6 +91,10 @@ void Coordinator::take_result(const Done& done) {
   buffers_.give_back(done.lease);
   if (!tickets_.finish(slot, done.ticket)) return;
   crew_.note_trained(slot);
+  record(done);
+}
+
+void Coordinator::record(const Done& done) {
   if (!std::isfinite(done.loss)) {
     throw TrainingError(
         fmt::format("the loss became {} at ticket {} (epoch {}). Lower --lr or set "
@@ -126,6 +134,7 @@ void Coordinator::take_events() {
 // What the dead had published counts; what it held is granted again.
 void Coordinator::on_exit(const shm::WorkerExit& exit) {
   take_results();
+  settle_commits(exit);
   buffers_.reclaim(exit.slot, exit.incarnation);
   std::optional<std::int64_t> in_work;
   if (holds_work(exit.slot)) in_work = tickets_.held(exit.slot).front();
@@ -136,10 +145,29 @@ void Coordinator::on_exit(const shm::WorkerExit& exit) {
   crew_.on_exit(exit, in_work);
 }
 
+// What the dead had handed in is applied, and done; only what it had not is computed again.
+void Coordinator::settle_commits(const shm::WorkerExit& exit) {
+  if (!commits_) return;
+  commits_->bury(exit.slot);
+  const Schedule& schedule = commits_->schedule();
+  const std::deque<std::int64_t> held = tickets_.held(exit.slot);
+  for (const std::int64_t ticket : held) {
+    const auto published = commits_->published(ticket);
+    if (!published || !tickets_.finish(exit.slot, ticket)) continue;
+    const Done done{
+        .ticket = ticket,
+        .lease = {.slot = exit.slot, .incarnation = exit.incarnation},
+        .base_version = schedule.base_of(ticket),
+        .applied_version = published->accepted ? schedule.step_of(ticket) : Done::kRejected,
+        .loss = published->loss};
+    record(done);
+  }
+}
+
 void Coordinator::on_signal(int signal) {
   if (stop_signal_ != 0) throw Interrupted{signal};
   stop_signal_ = signal;
-  tickets_.set_border(tickets_.fresh());
+  set_border(tickets_.fresh());
   parts_.progress.warn(
       fmt::format("{}: stopping at the next ticket border and saving; once more "
                   "to stop at once",
@@ -169,6 +197,8 @@ void Coordinator::grant_ticket(std::uint32_t slot) {
   if (!holds_work(slot)) crew_.note_progress(slot);
   tickets_.grant(slot);
   grants_[slot].try_put(loader_.fill(ticket, lease.value()));
+  // The worker may be waiting for a commit that comes of this very ticket.
+  if (commits_) commits_->bell().ring();
 }
 
 std::int64_t Coordinator::border_after(std::int64_t ticket) const {
@@ -180,10 +210,21 @@ std::int64_t Coordinator::border_after(std::int64_t ticket) const {
   return border;
 }
 
+void Coordinator::set_border(std::int64_t ticket) {
+  tickets_.set_border(parts_.memory.schedule.border(ticket));
+}
+
+// A worker with a later ticket than the oldest may be waiting for that one.
+bool Coordinator::may_wait_for_others(std::uint32_t slot) const {
+  return commits_ && std::ranges::find(tickets_.held(slot), tickets_.oldest_open()) ==
+                         tickets_.held(slot).end();
+}
+
 void Coordinator::watch_workers() {
   double limit = parts_.config.worker_timeout;
   if (stop_signal_ != 0) limit = std::min(limit, kStopPatience);
   for (std::uint32_t slot = 0; slot < crew_.size(); ++slot) {
+    if (may_wait_for_others(slot)) crew_.note_progress(slot);
     crew_.kill_if_hanging(slot, holds_work(slot), from_seconds(limit));
   }
 }
@@ -192,12 +233,14 @@ void Coordinator::watch_workers() {
 // keeps one, the others do not wait for it: the border moves to where they are
 // once it has come back, or has been replaced.
 void Coordinator::settle_border() {
-  if (tickets_.quiescent()) {
+  if (quiescent()) {
     if (at_end()) reporter_.stop();
     // One snapshot at a time: the one before must have been evaluated and saved.
     if (!border_task_.busy()) on_border();
     return;
   }
+  // In these modes all wait for it anyway.
+  if (commits_) return;
   const auto patience =
       from_seconds(std::max(1.0, kBorderPatience * reporter_.seconds_per_ticket()));
   bool stalled = false;
@@ -206,11 +249,17 @@ void Coordinator::settle_border() {
   }
   if (border_postponed_ && !stalled) {
     border_postponed_ = false;
-    tickets_.set_border(tickets_.fresh());
+    set_border(tickets_.fresh());
   } else if (stalled && !tickets_.next() && stop_signal_ == 0) {
     border_postponed_ = true;
-    tickets_.set_border(tickets_.total());
+    set_border(tickets_.total());
   }
+}
+
+bool Coordinator::quiescent() {
+  if (!tickets_.quiescent() || !commits_) return tickets_.quiescent();
+  commits_->help();
+  return commits_->committed(tickets_.border());
 }
 
 void Coordinator::on_border() {
@@ -225,7 +274,7 @@ void Coordinator::on_border() {
     if (evaluate) evaluated_epochs_ = epoch;
     border_task_.start(take_snapshot(parts_.memory, ticket, epoch), evaluate);
   }
-  if (!finished_) tickets_.set_border(border_after(ticket));
+  if (!finished_) set_border(border_after(ticket));
 }
 
 void Coordinator::take_border_result() {

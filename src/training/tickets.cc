@@ -5,11 +5,11 @@
 namespace passel::train {
 
 Tickets::Tickets(std::int64_t first, std::int64_t total, std::uint32_t slots)
-    : fresh_(first), total_(total), border_(total), done_(first), held_(slots) {}
+    : fresh_(first), total_(total), border_(total), window_(total), done_(first), held_(slots) {}
 
 std::optional<std::int64_t> Tickets::next() const {
   if (!lost_.empty()) return lost_.front();
-  if (fresh_ < border_) return fresh_;
+  if (fresh_ < border_ && fresh_ - oldest_open() < window_) return fresh_;
   return std::nullopt;
 }
 
@@ -38,6 +38,14 @@ std::size_t Tickets::lose(std::uint32_t slot) {
   held.clear();
   std::ranges::sort(lost_);
   return count;
+}
+
+std::int64_t Tickets::oldest_open() const {
+  std::int64_t oldest = lost_.empty() ? fresh_ : lost_.front();
+  for (const auto& held : held_) {
+    for (const std::int64_t ticket : held) oldest = std::min(oldest, ticket);
+  }
+  return oldest;
 }
 
 void Tickets::set_border(std::int64_t border) {

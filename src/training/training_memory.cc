@@ -1,6 +1,8 @@
 #include "passel/train/training_memory.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "passel/train/errors.h"
@@ -12,6 +14,13 @@ constexpr std::size_t kPage = 4096;
 
 std::string optimizer_name(std::size_t owner) {
   return "optimizer/" + std::to_string(owner);
+}
+constexpr const char* kCommits = "commits";
+std::string version_name(std::size_t index) {
+  return "versions/" + std::to_string(index);
+}
+std::string gradient_name(std::size_t index) {
+  return "gradients/" + std::to_string(index);
 }
 std::string grant_queue(std::int64_t slot) {
   return "grants/" + std::to_string(slot);
@@ -43,7 +52,13 @@ kernels::UpdateOptions update_options(const Config& config) {
 }
 
 std::size_t optimizer_count(const Config& config) {
+  if (config.mode != "hogwild") return 2;
   return config.optimizer_state == "private" ? static_cast<std::size_t>(config.workers) : 1;
+}
+
+std::uint32_t ticket_window(const Config& config) {
+  const auto held = static_cast<std::uint32_t>(config.workers) * kGrantDepth;
+  return 2 * (held + static_cast<std::uint32_t>(Schedule::of(config).gradients()));
 }
 
 std::uint32_t batch_count(const Config& config) {
@@ -58,12 +73,19 @@ std::size_t batch_bytes(const Config& config, const SampleShape& shape) {
 
 std::size_t TrainingMemory::capacity(const Config& config, const Model& model) {
   const auto spans = shm::flat_layout(model.parameters());
+  const Schedule schedule = Schedule::of(config);
+  const bool ordered = config.mode != "hogwild";
   const auto blocks =
-      1 + optimizer_count(config) * kernels::state_names(update_options(config)).size();
-  const std::size_t flat = shm::flat_size(spans) * sizeof(float) * blocks;
+      (ordered ? schedule.versions() + schedule.gradients() : 1) +
+      static_cast<std::int64_t>(optimizer_count(config) *
+                                kernels::state_names(update_options(config)).size());
+  const std::size_t flat =
+      (shm::flat_size(spans) * sizeof(float) + kPage) * static_cast<std::size_t>(blocks);
   const std::size_t batches = batch_count(config) * batch_bytes(config, model.shape());
   const std::size_t per_worker = 64UL * 1024;  // rings, crash record
-  return flat + batches + static_cast<std::size_t>(config.workers) * per_worker + (4UL << 20);
+  const std::size_t window = ticket_window(config) * std::size_t{128};
+  return flat + batches + window + static_cast<std::size_t>(config.workers) * per_worker +
+         (4UL << 20);
 }
 
 TrainingMemory TrainingMemory::create(shm::Arena& arena, const Config& config, const Model& model) {
@@ -94,7 +116,32 @@ TrainingMemory TrainingMemory::create(shm::Arena& arena, const Config& config, c
   }
   const auto batches = arena.bytes(
       arena.add("batches", batch_count(config) * batch_bytes(config, model.shape()), kPage));
-  return {std::move(parameters), std::move(optimizers), counters, done, std::move(grants), batches};
+  const Schedule schedule = Schedule::of(config);
+  std::vector<std::span<float>> versions{parameters.values()};
+  std::vector<std::span<float>> gradients;
+  std::optional<shm::CommitRing<Contribution>> commits;
+  if (config.mode != "hogwild") {
+    while (std::ssize(versions) < schedule.versions()) {
+      versions.push_back(
+          arena.construct_array<float>(version_name(versions.size()), versions[0].size()));
+      std::ranges::copy(versions[0], versions.back().begin());
+    }
+    while (std::ssize(gradients) < schedule.gradients()) {
+      gradients.push_back(
+          arena.construct_array<float>(gradient_name(gradients.size()), versions[0].size()));
+    }
+    commits = shm::CommitRing<Contribution>::create(arena, kCommits, ticket_window(config));
+  }
+  return {std::move(parameters),
+          schedule,
+          std::move(versions),
+          std::move(optimizers),
+          std::move(gradients),
+          commits,
+          counters,
+          done,
+          std::move(grants),
+          batches};
 }
 
 TrainingMemory TrainingMemory::open(const shm::Arena& arena, const Config& config,
@@ -113,12 +160,40 @@ TrainingMemory TrainingMemory::open(const shm::Arena& arena, const Config& confi
   for (std::int64_t slot = 0; slot < config.workers; ++slot) {
     grants.push_back(shm::SimpleQueue<Grant>::open(arena, grant_queue(slot)));
   }
+  const Schedule schedule = Schedule::of(config);
+  std::vector<std::span<float>> versions{parameters.values()};
+  std::vector<std::span<float>> gradients;
+  std::optional<shm::CommitRing<Contribution>> commits;
+  if (config.mode != "hogwild") {
+    while (std::ssize(versions) < schedule.versions()) {
+      versions.push_back(arena.get_array<float>(version_name(versions.size())));
+    }
+    while (std::ssize(gradients) < schedule.gradients()) {
+      gradients.push_back(arena.get_array<float>(gradient_name(gradients.size())));
+    }
+    commits = shm::CommitRing<Contribution>::open(arena, kCommits);
+  }
   return {std::move(parameters),
+          schedule,
+          std::move(versions),
           std::move(optimizers),
+          std::move(gradients),
+          commits,
           arena.get<RunCounters>("counters"),
           shm::SimpleQueue<Done>::open(arena, "done"),
           std::move(grants),
           arena.bytes(arena.find("batches"))};
+}
+
+std::int64_t TrainingMemory::version() const {
+  return commits ? schedule.step_of(commits->committed()) : counters->version.load();
+}
+
+std::span<float> TrainingMemory::values(std::int64_t age) const {
+  if (!commits) return versions[0];
+  // Before version 0 there was nothing: whatever lies in the slot is never read.
+  const std::int64_t size = std::ssize(versions);
+  return versions[static_cast<std::size_t>((version() + size - age) % size)];
 }
 
 Config TrainingMemory::read_config(const shm::Arena& arena) {

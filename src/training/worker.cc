@@ -3,11 +3,13 @@
 #include <malloc.h>
 #include <spdlog/spdlog.h>
 
-#include <cmath>
+#include <algorithm>
+#include <deque>
+#include <memory>
 #include <stdexcept>
 #include <vector>
 
-#include "passel/train/hogwild.h"
+#include "passel/train/mode.h"
 #include "passel/train/model.h"
 #include "passel/train/training_memory.h"
 
@@ -30,24 +32,37 @@ class Worker {
         config_(TrainingMemory::read_config(context.arena)),
         model_(TrainingMemory::read_shape(context.arena), config_.hidden_size, config_.seed),
         memory_(TrainingMemory::open(context.arena, config_, model_)),
-        mode_(config_, memory_, context.slot),
+        mode_(make_mode(config_, memory_, model_, context.slot)),
         grants_(memory_.grants.at(context.slot).consumer()),
-        done_(memory_.done.producer(context.slot)) {
-    memory_.parameters.bind(model_.parameters());
-  }
+        done_(memory_.done.producer(context.slot)) {}
 
   void run() {
     report({.ticket = Done::kReady,
             .lease = {.slot = context_.slot, .incarnation = context_.incarnation}});
-    Grant grant;
-    for (;;) {
-      const auto status = grants_.get(grant, shm::after(1h));
-      if (status == shm::QueueStatus::kClosed) return;
-      if (status == shm::QueueStatus::kOk) report(compute(grant));
+    while (take_grants()) {
+      const Grant grant = waiting_.front();
+      // While its parameters are waited for, the ticket that makes them may come, of a worker that
+      // died: look again then.
+      if (!mode_->begin(grant, [this] { return !grants_.empty(); })) continue;
+      waiting_.pop_front();
+      report(compute(grant));
     }
   }
 
  private:
+  // Takes all that was granted, at least one ticket; the oldest comes first. False when there is
+  // and will be nothing.
+  bool take_grants() {
+    Grant grant;
+    while (waiting_.empty() || !grants_.empty()) {
+      const auto status = grants_.get(grant, shm::after(1h));
+      if (status == shm::QueueStatus::kClosed) return !waiting_.empty();
+      if (status != shm::QueueStatus::kOk) continue;
+      waiting_.insert(std::ranges::upper_bound(waiting_, grant.ticket, {}, &Grant::ticket), grant);
+    }
+    return true;
+  }
+
   Done compute(const Grant& grant) {
     const auto x = shm::to_tensor(context_.arena, grant.x);
     const auto target = shm::to_tensor(context_.arena, grant.target);
@@ -55,21 +70,16 @@ class Worker {
       throw std::runtime_error("ticket " + std::to_string(grant.ticket) +
                                ": the grant's tensor handles are damaged");
     }
-    const std::int64_t base = mode_.begin();
     const at::Tensor loss = model_.loss(*x, *target);
     loss.backward();
-    Done done{.ticket = grant.ticket,
-              .lease = grant.lease,
-              .base_version = base,
-              .applied_version = Done::kRejected,
-              .loss = loss.item<float>()};
-    // A loss that is not finite would poison everybody's parameters; the parent
-    // ends the run when it sees it.
     collect_gradients();
-    if (std::isfinite(done.loss)) {
-      done.applied_version = mode_.commit(gradients_, grant.lr).value_or(Done::kRejected);
-    }
-    return done;
+    const auto value = loss.item<float>();
+    const Versions versions = mode_->commit(grant, value, gradients_);
+    return {.ticket = grant.ticket,
+            .lease = grant.lease,
+            .base_version = versions.base,
+            .applied_version = versions.applied,
+            .loss = value};
   }
 
   // Takes the gradients away from the parameters, so that the next backward
@@ -92,9 +102,10 @@ class Worker {
   Config config_;
   Model model_;
   TrainingMemory memory_;
-  HogwildMode mode_;
+  std::unique_ptr<Mode> mode_;
   shm::SimpleQueue<Grant>::Consumer grants_;
   shm::SimpleQueue<Done>::Producer done_;
+  std::deque<Grant> waiting_;  // by ticket
   std::vector<at::Tensor> gradients_;
 };
 

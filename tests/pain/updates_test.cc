@@ -60,7 +60,7 @@ struct Trainee {
       : config(TrainingMemory::read_config(arena)),
         model(TrainingMemory::read_shape(arena), config.hidden_size, config.seed),
         memory(TrainingMemory::open(arena, config, model)),
-        mode(config, memory, slot) {}
+        mode(config, memory, model, slot) {}
 
   std::vector<at::Tensor> gradients(double value) const {
     std::vector<at::Tensor> all;
@@ -68,6 +68,10 @@ struct Trainee {
       all.push_back(at::full_like(parameter.detach(), value));
     }
     return all;
+  }
+
+  bool commit(const std::vector<at::Tensor>& gradients) {
+    return mode.commit({.lr = 0.001}, 0, gradients).applied != train::Done::kRejected;
   }
 
   Config config;
@@ -120,7 +124,7 @@ struct Seen {
 Seen pain_take_adam_steps(WorkerContext& context) {
   Trainee trainee(context);
   const auto gradients = trainee.gradients(0.01 * (context.slot + 1));
-  for (int step = 0; step < 100; ++step) trainee.mode.commit(gradients, 0.001);
+  for (int step = 0; step < 100; ++step) trainee.commit(gradients);
   meet(context);
   return {trainee.memory.counters->version.load(), hash_of(trainee.memory)};
 }
@@ -164,7 +168,7 @@ std::int64_t pain_bring_nan(WorkerContext& context) {
     if (context.slot == 1 && i == 7) {
       gradients.front().view({-1})[1].fill_(std::numeric_limits<float>::infinity());
     }
-    rejected += trainee.mode.commit(gradients, 0.001).has_value() ? 0 : 1;
+    rejected += trainee.commit(gradients) ? 0 : 1;
   }
   return rejected;
 }

@@ -44,6 +44,7 @@ inline Config random_config(std::mt19937_64& random) {
         field.member);
   }
   if (config.optimizer != "sgd") config.momentum = 0;
+  if (config.mode != "hogwild") config.optimizer_state = "shared";
   return config;
 }
 

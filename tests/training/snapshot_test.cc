@@ -88,6 +88,35 @@ TEST_F(SnapshotTest, ComesBackFromACheckpointAsItWas) {
   }
 }
 
+// Versions 4, 5, 6, 7 are those that tickets to come are computed from.
+TEST_F(SnapshotTest, OfAnOrderedRunKeepsTheVersionsThatAreStillRead) {
+  config_.mode = "ordered";
+  config_.staleness = 3;
+  shm::Arena arena = shm::Arena::create("test", TrainingMemory::capacity(config_, model_));
+  TrainingMemory memory = TrainingMemory::create(arena, config_, model_);
+  ASSERT_EQ(memory.versions.size(), 4U);
+  memory.commits->start_at(7);
+  for (std::int64_t age = 0; age < 4; ++age) {
+    std::ranges::fill(memory.values(age), static_cast<float>(7 - age));
+  }
+  memory.optimizers[7 % 2].steps->store(6);
+  const Snapshot snapshot = take_snapshot(memory, 7, 0);
+  ASSERT_EQ(snapshot.older.size(), 3U);
+  const SafetensorsFile file = open_checkpoint(save(snapshot));
+
+  const Snapshot read = read_snapshot(file, read_header(file), model_, true);
+  expect_same_state(read, snapshot);
+  EXPECT_EQ(read.version, 7);
+  shm::Arena other = shm::Arena::create("test", TrainingMemory::capacity(config_, model_));
+  TrainingMemory restored = TrainingMemory::create(other, config_, model_);
+  restore_snapshot(read, restored);
+  EXPECT_EQ(restored.version(), 7);
+  for (std::int64_t age = 0; age < 4; ++age) {
+    EXPECT_EQ(restored.values(age)[0], static_cast<float>(7 - age));
+  }
+  EXPECT_EQ(restored.optimizers[7 % 2].steps->load(), 6);
+}
+
 TEST_F(SnapshotTest, WithPrivateStateGoesToTheSlotsThereAre) {
   config_.optimizer_state = "private";
   const Snapshot snapshot = filled_snapshot();

@@ -31,6 +31,23 @@ TEST(Tickets, AreQuiescentOnceAllBeforeTheBorderAreDone) {
   EXPECT_TRUE(sut.quiescent());
 }
 
+TEST(Tickets, AreNotGrantedBeyondTheWindowOfTheOldestOpenOne) {
+  Tickets sut(0, 100, 2);
+  sut.set_window(3);
+  for (std::uint32_t i = 0; i < 3; ++i) sut.grant(i % 2);
+  EXPECT_EQ(sut.next(), std::nullopt);
+  EXPECT_TRUE(sut.finish(1, 1));
+  EXPECT_EQ(sut.next(), std::nullopt) << "0 is open still";
+  EXPECT_EQ(sut.lose(0), 2U);
+  EXPECT_EQ(sut.oldest_open(), 0);
+  EXPECT_EQ(sut.next(), 0) << "lost ones are granted first";
+  sut.grant(1);
+  EXPECT_TRUE(sut.finish(1, 0));
+  EXPECT_EQ(sut.oldest_open(), 2);
+  sut.grant(1);
+  EXPECT_EQ(sut.next(), 3);
+}
+
 TEST(Tickets, AreCountedOnceWhateverIsReported) {
   Tickets sut(0, 10, 2);
   sut.grant(0);

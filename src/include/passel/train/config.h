@@ -35,6 +35,8 @@ struct Config {
 
   // processes
   std::string mode = "hogwild";
+  std::int64_t staleness = 1;  ///< mode ordered
+  std::int64_t shards = 2;     ///< mode sync: tickets a step
   std::string device = "cpu";
   std::int64_t workers = 2;
   double worker_timeout = 60;  ///< seconds

@@ -10,6 +10,7 @@
 #include "passel/train/border_task.h"
 #include "passel/train/crew.h"
 #include "passel/train/metrics_log.h"
+#include "passel/train/ordered_commits.h"
 #include "passel/train/progress.h"
 #include "passel/train/reporter.h"
 #include "passel/train/run_folder.h"
@@ -64,14 +65,19 @@ class Coordinator {
   void wait_for_news();
   void take_results();
   void take_result(const Done& done);
+  void record(const Done& done);
   void count_rejected(const Done& done);
   void take_events();
   void on_exit(const shm::WorkerExit& exit);
+  void settle_commits(const shm::WorkerExit& exit);
   void on_signal(int signal);
 
   void grant_tickets();
   void grant_ticket(std::uint32_t slot);
   std::int64_t border_after(std::int64_t ticket) const;
+  void set_border(std::int64_t ticket);
+  bool quiescent();
+  bool may_wait_for_others(std::uint32_t slot) const;
   void watch_workers();
   void settle_border();
   void on_border();
@@ -88,6 +94,7 @@ class Coordinator {
   CheckpointStore store_;
   Reporter reporter_;
   Tickets tickets_;
+  std::optional<OrderedCommits> commits_;  // modes ordered and sync
   shm::BufferPool buffers_;
   shm::SimpleQueue<Done>::Consumer done_;
   std::vector<shm::SimpleQueue<Grant>::Producer> grants_;

@@ -29,6 +29,8 @@ struct Snapshot {
   std::int64_t version = 0;  // updates applied
   std::vector<shm::ParameterSpan> spans;
   std::vector<float> parameters;  // laid out by spans
+  // Mode ordered: those of 1, 2 ... updates before, which tickets to come are computed from.
+  std::vector<std::vector<float>> older;
   std::vector<OptimizerSnapshot> optimizers;
 };
 
@@ -40,7 +42,8 @@ Snapshot take_snapshot(const TrainingMemory& memory, std::int64_t ticket, std::i
 void restore_snapshot(const Snapshot& snapshot, const TrainingMemory& memory);
 
 /// A checkpoint's tensors: parameters under their own names, optimiser state as
-/// "optimizer/STATE/NAME", private state as "optimizer/worker-SLOT/STATE/NAME".
+/// "optimizer/STATE/NAME", private state as "optimizer/worker-SLOT/STATE/NAME",
+/// older parameter versions as "version-AGE/NAME".
 /// The views point into the snapshot.
 std::vector<TensorView> checkpoint_tensors(const Snapshot& snapshot, const Config& config);
 Metadata checkpoint_metadata(const Snapshot& snapshot, const Config& config,
@@ -57,11 +60,11 @@ struct CheckpointHeader {
 };
 CheckpointHeader read_header(const SafetensorsFile& file);
 
-/// Reads the parameters, and with `with_optimizer` the state of the header's
-/// optimiser. Throws DataError naming the first tensor that is missing or of
+/// Reads the parameters, and with `with_training_state` all that the header's
+/// mode and optimiser keep besides. Throws DataError naming the first tensor that is missing or of
 /// another shape than the model has.
 Snapshot read_snapshot(const SafetensorsFile& file, const CheckpointHeader& header,
-                       const Model& model, bool with_optimizer);
+                       const Model& model, bool with_training_state);
 
 /// 16 hex digits: XXH3 over the parameters' bytes, without padding.
 std::string param_hash(const Snapshot& snapshot);

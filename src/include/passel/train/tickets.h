@@ -15,6 +15,9 @@ class Tickets {
  public:
   Tickets(std::int64_t first, std::int64_t total, std::uint32_t slots);
 
+  /// Fresh tickets are granted up to `window` after the oldest one that is open.
+  void set_window(std::int64_t window) { window_ = window; }
+
   /// The ticket to grant next: lost ones first, then fresh ones up to the border.
   std::optional<std::int64_t> next() const;
   /// Marks next() as held by the slot.
@@ -26,6 +29,9 @@ class Tickets {
 
   /// Held tickets, the oldest grant first.
   const std::deque<std::int64_t>& held(std::uint32_t slot) const { return held_[slot]; }
+
+  /// The oldest ticket that is granted or lost and not done; fresh() when there is none.
+  std::int64_t oldest_open() const;
 
   /// border: fresh tickets are granted up to here; clamped to [fresh(), total].
   void set_border(std::int64_t border);
@@ -41,6 +47,7 @@ class Tickets {
   std::int64_t fresh_;
   std::int64_t total_;
   std::int64_t border_;
+  std::int64_t window_;
   std::int64_t done_;
   std::deque<std::int64_t> lost_;  // to be granted again, oldest first
   std::vector<std::deque<std::int64_t>> held_;

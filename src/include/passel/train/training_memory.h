@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,12 +10,14 @@
 #include "passel/kernels/update.h"
 #include "passel/shm/arena.h"
 #include "passel/shm/buffer_pool.h"
+#include "passel/shm/commit_ring.h"
 #include "passel/shm/queue.h"
 #include "passel/shm_torch/shared_parameters.h"
 #include "passel/shm_torch/tensor_handle.h"
 #include "passel/train/config.h"
 #include "passel/train/dataset.h"
 #include "passel/train/model.h"
+#include "passel/train/schedule.h"
 
 namespace passel::train {
 
@@ -44,7 +47,16 @@ struct Done {
   float loss;
 };
 
-/// State of one optimiser in shared memory: that of all workers, or of one slot.
+/// What a worker hands in with the gradient of a ticket, in modes ordered and sync.
+struct Contribution {
+  double squared_norm;
+  double lr;
+  float loss;
+  bool accepted;  ///< loss and gradient are finite
+};
+
+/// State of one optimiser in shared memory: that of all workers, of one slot, or in modes ordered
+/// and sync that of every other version.
 struct OptimizerState {
   std::vector<std::span<float>> blocks;  ///< each laid out as the parameters
   std::atomic<std::int64_t>* steps;      ///< updates made with it
@@ -52,15 +64,19 @@ struct OptimizerState {
 
 /// Counters that every process of a run updates.
 struct RunCounters {
-  // Updates applied so far by all workers; the base of staleness.
+  // Mode hogwild: updates applied so far by all workers; the base of staleness.
   alignas(128) std::atomic<std::int64_t> version;
 };
 
 /// The arena of a training run. The parent creates all of it before the first
 /// spawn; a worker opens it and finds the same layout.
 struct TrainingMemory {
-  shm::SharedParameters parameters;
-  std::vector<OptimizerState> optimizers;  // one, or one per slot (--optimizer-state private)
+  shm::SharedParameters parameters;  // their layout; the values are those of versions[0]
+  Schedule schedule;
+  std::vector<std::span<float>> versions;   // version v is versions[v % size], hogwild's only one
+  std::vector<OptimizerState> optimizers;   // see optimizer_count()
+  std::vector<std::span<float>> gradients;  // modes ordered and sync
+  std::optional<shm::CommitRing<Contribution>> commits;  // modes ordered and sync
   RunCounters* counters;
   shm::SimpleQueue<Done> done;                  // one producer per worker slot
   std::vector<shm::SimpleQueue<Grant>> grants;  // one per worker slot
@@ -73,6 +89,11 @@ struct TrainingMemory {
   /// Throws shm::Error when the model is not the one it was created for.
   static TrainingMemory open(const shm::Arena& arena, const Config& config, const Model& model);
 
+  /// Parameters and optimiser state after all commits so far, and the parameters of the version
+  /// `age` commits before.
+  std::int64_t version() const;
+  std::span<float> values(std::int64_t age = 0) const;
+
   /// What a worker needs before it can build its model.
   static Config read_config(const shm::Arena& arena);
   static SampleShape read_shape(const shm::Arena& arena);
@@ -80,8 +101,12 @@ struct TrainingMemory {
 
 kernels::UpdateOptions update_options(const Config& config);
 
-/// Optimisers of a run: 1, or with private state one per worker slot.
+/// Optimiser states of a run. hogwild: 1, or with private state one per worker slot. ordered and
+/// sync: 2, that of version v is the one of index v % 2.
 std::size_t optimizer_count(const Config& config);
+
+/// Tickets that may be open at once, from the oldest on: of so many the contributions are kept.
+std::uint32_t ticket_window(const Config& config);
 
 /// Batch buffers of a run: enough for every worker's grants and one being filled.
 std::uint32_t batch_count(const Config& config);

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "passel/train/training_memory.h"
+
+namespace passel::train {
+
+/// The configured update rule over parameters in their flat layout, clipping included.
+class Optimizer {
+ public:
+  Optimizer(const Config& config, std::vector<shm::ParameterSpan> spans);
+
+  /// Sum of the squares of all gradients, in an order that depends on the layout alone. Finite
+  /// exactly when every element is: the squares of floats do not overflow in double.
+  /// `gradient(i)` is the i-th parameter's, [spans[i].count].
+  template <class Gradient>
+  double squared_norm(Gradient&& gradient) const noexcept {
+    double square = 0;
+    for (std::size_t i = 0; i < spans_.size(); ++i) {
+      square += kernels::squared_norm(gradient(i), spans_[i].count);
+    }
+    return square;
+  }
+
+  /// Updates `values` and the state in place, with step number `step`, from 1.
+  template <class Gradient>
+  void apply(std::span<float> values, const OptimizerState& state, Gradient&& gradient,
+             double squared_norm, double lr, std::int64_t step) const noexcept {
+    const kernels::UpdateStep update{.lr = lr, .step = step, .grad_scale = scale(squared_norm)};
+    for (std::size_t i = 0; i < spans_.size(); ++i) {
+      apply_to(i, update, values, gradient(i), state);
+    }
+  }
+
+  const std::vector<shm::ParameterSpan>& spans() const { return spans_; }
+
+ private:
+  float scale(double squared_norm) const noexcept;
+  void apply_to(std::size_t parameter, const kernels::UpdateStep& step, std::span<float> values,
+                const float* gradient, const OptimizerState& state) const noexcept;
+
+  kernels::UpdateOptions options_;
+  double clip_norm_;
+  std::vector<shm::ParameterSpan> spans_;
+};
+
+}  // namespace passel::train

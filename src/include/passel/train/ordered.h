@@ -1,0 +1,31 @@
+#pragma once
+
+#include <vector>
+
+#include "passel/train/mode.h"
+#include "passel/train/ordered_commits.h"
+
+namespace passel::train {
+
+/// Modes ordered and sync: each ticket is computed from the version that its number says, and
+/// applied in the order of tickets. The result depends neither on how many workers there are nor on
+/// how fast they are or how they die.
+class OrderedMode final : public Mode {
+ public:
+  OrderedMode(const Config& config, const TrainingMemory& memory, const Model& model,
+              std::uint32_t slot);
+
+  bool begin(const Grant& grant, const std::function<bool()>& news) override;
+  Versions commit(const Grant& grant, float loss,
+                  std::span<const at::Tensor> gradients) noexcept override;
+
+ private:
+  void help() noexcept;
+
+  OrderedCommits commits_;
+  const Model& model_;
+  std::vector<std::vector<at::Tensor>> versions_;  // [versions][parameters], views of the arena
+  shm::Doorbell& parent_;
+};
+
+}  // namespace passel::train

@@ -1,0 +1,31 @@
+#include "passel/train/hogwild.h"
+
+#include <cmath>
+
+namespace passel::train {
+
+HogwildMode::HogwildMode(const Config& config, const TrainingMemory& memory, const Model& model,
+                         std::uint32_t slot)
+    : optimizer_(config, memory.parameters.spans()),
+      state_(memory.optimizers[slot % memory.optimizers.size()]),
+      values_(memory.parameters.values()),
+      counters_(memory.counters) {
+  memory.parameters.bind(model.parameters());
+}
+
+bool HogwildMode::begin(const Grant& /*grant*/, const std::function<bool()>& /*news*/) {
+  base_ = counters_->version.load();
+  return true;
+}
+
+Versions HogwildMode::commit(const Grant& grant, float loss,
+                             std::span<const at::Tensor> gradients) noexcept {
+  const auto gradient = [&](std::size_t i) { return gradients[i].const_data_ptr<float>(); };
+  const double square = optimizer_.squared_norm(gradient);
+  if (!std::isfinite(loss) || !std::isfinite(square)) return {base_, Done::kRejected};
+  const std::int64_t version = counters_->version.fetch_add(1);
+  optimizer_.apply(values_, state_, gradient, square, grant.lr, state_.steps->fetch_add(1) + 1);
+  return {base_, version};
+}
+
+}  // namespace passel::train

@@ -1,0 +1,20 @@
+#include "passel/train/mode.h"
+
+#include "passel/train/hogwild.h"
+#include "passel/train/ordered.h"
+
+namespace passel::train {
+
+Schedule Schedule::of(const Config& config) {
+  if (config.mode == "ordered") return {.group = 1, .staleness = config.staleness};
+  if (config.mode == "sync") return {.group = config.shards, .staleness = 0};
+  return {};
+}
+
+std::unique_ptr<Mode> make_mode(const Config& config, const TrainingMemory& memory,
+                                const Model& model, std::uint32_t slot) {
+  if (memory.commits) return std::make_unique<OrderedMode>(config, memory, model, slot);
+  return std::make_unique<HogwildMode>(config, memory, model, slot);
+}
+
+}  // namespace passel::train

@@ -1,0 +1,60 @@
+#include "passel/train/ordered.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace passel::train {
+
+OrderedMode::OrderedMode(const Config& config, const TrainingMemory& memory, const Model& model,
+                         std::uint32_t slot)
+    : commits_(config, memory, slot), model_(model), parent_(memory.done.doorbell()) {
+  for (const std::span<float> version : memory.versions) {
+    auto& views = versions_.emplace_back();
+    for (std::size_t i = 0; i < memory.parameters.spans().size(); ++i) {
+      views.push_back(memory.parameters.view(version, i));
+    }
+  }
+}
+
+bool OrderedMode::begin(const Grant& grant, const std::function<bool()>& news) {
+  const Schedule& schedule = commits_.schedule();
+  bool readable = false;
+  commits_.bell().wait(
+      [&] {
+        if (commits_.needs_help()) help();
+        readable = commits_.committed(schedule.needs(grant.ticket));
+        return readable || news();
+      },
+      shm::kNoDeadline);
+  if (!readable) return false;
+  const auto base = static_cast<std::size_t>(schedule.base_of(grant.ticket));
+  const auto& views = versions_[base % versions_.size()];
+  for (std::size_t i = 0; i < views.size(); ++i) model_.parameters()[i].second.set_data(views[i]);
+  return true;
+}
+
+Versions OrderedMode::commit(const Grant& grant, float loss,
+                             std::span<const at::Tensor> gradients) noexcept {
+  const auto& spans = commits_.optimizer().spans();
+  const std::span<float> block = commits_.gradient(grant.ticket);
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    std::memcpy(block.data() + spans[i].begin, gradients[i].const_data_ptr<float>(),
+                spans[i].count * sizeof(float));
+  }
+  const double square = commits_.optimizer().squared_norm(
+      [&](std::size_t i) { return block.data() + spans[i].begin; });
+  const bool accepted = std::isfinite(loss) && std::isfinite(square);
+  commits_.publish(grant.ticket,
+                   {.squared_norm = square, .lr = grant.lr, .loss = loss, .accepted = accepted});
+  help();
+  const Schedule& schedule = commits_.schedule();
+  return {schedule.base_of(grant.ticket),
+          accepted ? schedule.step_of(grant.ticket) : Done::kRejected};
+}
+
+// The parent may wait for a border to be complete.
+void OrderedMode::help() noexcept {
+  if (commits_.help()) parent_.ring();
+}
+
+}  // namespace passel::train
