@@ -17,6 +17,12 @@ struct Model::Module : torch::nn::Module {
         head(register_module(
             "head", torch::nn::Linear(hidden_size, std::max<std::int64_t>(shape.classes, 1)))) {}
 
+  // [B, S]
+  at::Tensor last_hidden(const at::Tensor& x) {
+    const auto [hidden, state] = lltm(x);
+    return std::get<0>(state).select(0, 0);
+  }
+
   nn::LLTM lltm;
   torch::nn::Linear head;
 };
@@ -33,12 +39,11 @@ Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
 
 at::Tensor Model::predict(const at::Tensor& x) {
-  const auto [hidden, h_last, c_last] = module_->lltm(x);
-  return linear(h_last, module_->head->weight, module_->head->bias);
+  return linear(module_->last_hidden(x), module_->head->weight, module_->head->bias);
 }
 
 at::Tensor Model::loss(const at::Tensor& x, const at::Tensor& target) {
-  const auto [hidden, h_last, c_last] = module_->lltm(x);
+  const at::Tensor h_last = module_->last_hidden(x);
   const auto& head = *module_->head;
   return shape_.classes > 0 ? linear_cross_entropy(h_last, head.weight, head.bias, target)
                             : linear_mse(h_last, head.weight, head.bias, target);
