@@ -1,9 +1,6 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
-#include <torch/version.h>
-
-#include <string>
 
 #include "lltm_ops.h"
 #include "passel/kernels_torch/lltm.h"
@@ -96,8 +93,6 @@ TORCH_LIBRARY(passel, library) {
       "Tensor cells, Tensor gates, Tensor packed, Tensor? grad_hidden, Tensor? grad_h_last, "
       "Tensor? grad_c_last, bool[5] mask) -> "
       "(Tensor grad_x, Tensor grad_weight, Tensor grad_bias, Tensor grad_h0, Tensor grad_c0)");
-  // A library works with the torch it was compiled for; Python checks that.
-  library.def("built_for_torch() -> str", [] { return std::string(TORCH_VERSION); });
 }
 
 TORCH_LIBRARY_IMPL(passel, CPU, library) {

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""passel.LLTM: module_test.py LIBRARY"""
+
+import copy
+import unittest
+
+import loaded  # noqa: F401
+import torch
+
+import passel
+from passel._library import check_version
+
+
+class Module(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(9)
+
+    def test_has_the_shapes_of_an_lstm(self):
+        for batch_first in (False, True):
+            options = {"num_layers": 2, "batch_first": batch_first}
+            ours, lstm = passel.LLTM(4, 6, **options), torch.nn.LSTM(4, 6, **options)
+            x = torch.randn(5, 3, 4)
+            output, (h, c) = ours(x)
+            expected, (h_lstm, c_lstm) = lstm(x)
+            self.assertEqual((output.shape, h.shape, c.shape), (expected.shape, h_lstm.shape, c_lstm.shape))
+            output, state = ours(x, (h, c))
+            self.assertEqual(output.shape, expected.shape)
+
+    def test_is_a_chain_of_layers(self):
+        module = passel.LLTM(4, 6, num_layers=2)
+        x, h0, c0 = torch.randn(5, 3, 4), torch.randn(2, 3, 6), torch.randn(2, 3, 6)
+        output, (h, c) = module(x, (h0, c0))
+        first, h_first, c_first = passel.lltm(x, module.weight, module.bias, h0[0], c0[0])
+        second, h_second, c_second = passel.lltm(first, module.weight_l1, module.bias_l1, h0[1], c0[1])
+        torch.testing.assert_close(output, second, rtol=0, atol=0)
+        torch.testing.assert_close(h, torch.stack((h_first, h_second)), rtol=0, atol=0)
+        torch.testing.assert_close(c, torch.stack((c_first, c_second)), rtol=0, atol=0)
+
+    def test_ends_padded_sequences_where_they_end(self):
+        module = passel.LLTM(4, 6, num_layers=2, batch_first=True)
+        x = torch.randn(3, 5, 4)
+        output, (h, c) = module(x, lengths=torch.tensor([2, 5, 0]))
+        alone, (h_alone, c_alone) = module(x[:1, :2])
+        torch.testing.assert_close(output[:1, :2], alone, rtol=0, atol=0)
+        torch.testing.assert_close((h[:, :1], c[:, :1]), (h_alone, c_alone), rtol=0, atol=0)
+        self.assertEqual(output[0, 2:].abs().max(), 0)
+        self.assertEqual(c[:, 2].abs().max(), 0)
+
+    def test_drops_out_between_layers_with_torchs_generator(self):
+        module, x = passel.LLTM(4, 6, num_layers=2, dropout=0.5), torch.randn(5, 3, 4)
+        torch.manual_seed(1)
+        first = module(x)[0]
+        self.assertFalse(torch.equal(first, module(x)[0]))
+        torch.manual_seed(1)
+        torch.testing.assert_close(first, module(x)[0], rtol=0, atol=0)
+        module.eval()
+        torch.testing.assert_close(module(x)[0], module(x)[0], rtol=0, atol=0)
+
+    def test_can_be_copied_saved_and_converted(self):
+        module, x = passel.LLTM(4, 6, num_layers=2), torch.randn(5, 3, 4)
+        other = passel.LLTM(4, 6, num_layers=2)
+        other.load_state_dict(module.state_dict())
+        for twin in (other, copy.deepcopy(module)):
+            torch.testing.assert_close(twin(x)[0], module(x)[0], rtol=0, atol=0)
+        self.assertEqual(module.bfloat16()(x.bfloat16())[0].dtype, torch.bfloat16)
+
+    def test_learns(self):
+        """To say at the end what the first step said."""
+        module, head = passel.LLTM(1, 16), torch.nn.Linear(16, 1)
+        optimizer = torch.optim.Adam([*module.parameters(), *head.parameters()], lr=0.02)
+        for _ in range(150):
+            x = torch.rand(6, 32, 1)
+            loss = (head(module(x)[1][0][0]) - x[0]).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        self.assertLess(loss.item(), 0.02)  # 1/12 for who knows the mean alone
+
+    def test_says_what_it_is(self):
+        self.assertEqual(repr(passel.LLTM(4, 6, num_layers=2)), "LLTM(4, 6, num_layers=2)")
+
+    def test_refuses_what_does_not_fit(self):
+        for arguments in ((0, 6), (4, 6, 0), (4, 6, 1, 1.5)):
+            with self.assertRaises(ValueError):
+                passel.LLTM(*arguments)
+        module = passel.LLTM(4, 6)
+        with self.assertRaisesRegex(ValueError, r"x \[T, B, 4\], got \[3, 2, 5\]"):
+            module(torch.zeros(3, 2, 5))
+        with self.assertRaisesRegex(ValueError, r"\[1, 2, 6\] each, got \[2, 6\]"):
+            module(torch.zeros(3, 2, 4), (torch.zeros(2, 6), torch.zeros(2, 6)))
+        with self.assertRaisesRegex(ValueError, "lengths between 0 and T = 3, got 1 to 4"):
+            module(torch.zeros(3, 2, 4), lengths=torch.tensor([4, 1]))
+
+    def test_refuses_a_library_that_was_built_for_another_torch(self):
+        check_version("2.11.1", "2.11.0+cu130")
+        with self.assertRaisesRegex(ImportError, "built for torch 2.10.0, but this is torch 2.11.0"):
+            check_version("2.10.0", "2.11.0")
+
+
+if __name__ == "__main__":
+    unittest.main()

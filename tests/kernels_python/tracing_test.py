@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""The operators in torch's dispatcher, tracers and compilers: tracing_test.py LIBRARY"""
+
+import unittest
+
+import loaded  # noqa: F401
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.library import opcheck
+
+import composed
+import passel
+
+OPS = torch.ops.passel
+
+
+def backward_arguments(requires_grad):
+    with torch.no_grad():
+        tensors = composed.arguments(2, requires_grad=False)
+        hidden, h, c, cells, gates, packed = OPS.lltm_forward(*tensors)
+    tensors = [a.requires_grad_(requires_grad) for a in tensors]
+    grads = [torch.randn_like(a) for a in (hidden, h, c)]
+    return (*tensors, hidden, cells, gates, packed, *grads, [True] * 5)
+
+
+class Tracing(unittest.TestCase):
+    def test_passes_all_checks_of_operators(self):
+        for requires_grad in (False, True):
+            for steps in (0, 1, 3):
+                tensors = composed.arguments(steps, requires_grad=requires_grad)
+                opcheck(OPS.lltm_forward.default, tensors)
+                opcheck(OPS.lltm.default, tensors)
+            x, *others = composed.arguments(1, requires_grad=requires_grad)
+            opcheck(OPS.lltm_cell.default, (x[0].detach().requires_grad_(requires_grad), *others))
+
+    def test_passes_all_checks_of_the_backward_operator(self):
+        for requires_grad in (False, True):
+            opcheck(OPS.lltm_backward.default, backward_arguments(requires_grad))
+
+    def test_knows_shapes_without_values(self):
+        with FakeTensorMode():
+            for dtype, cell in ((torch.float32, torch.float32), (torch.bfloat16, torch.float32)):
+                tensors = composed.arguments(7, 2, 3, 4, dtype)
+                hidden, h, c = passel.lltm(*tensors)
+                (hidden.sum() + c.sum()).backward()
+                self.assertEqual((hidden.shape, h.shape, c.shape), ((7, 2, 4), (2, 4), (2, 4)))
+                self.assertEqual((hidden.dtype, h.dtype, c.dtype), (dtype, dtype, cell))
+                self.assertEqual(tensors[1].grad.shape, (12, 7))
+
+    def test_knows_shapes_on_devices_that_are_not_here(self):
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            tensors = [torch.empty(a.shape, device="cuda") for a in composed.arguments(7, 2, 3, 4)]
+            self.assertEqual(passel.lltm(*tensors)[0].device.type, "cuda")
+
+    def test_compiles_without_a_break_in_the_graph(self):
+        for dynamic in (False, True):
+            compiled = torch.compile(passel.lltm, backend="aot_eager", fullgraph=True, dynamic=dynamic)
+            for steps, batch in ((3, 2), (5, 4)):
+                tensors = composed.arguments(steps, batch)
+                got, expected = compiled(*tensors), passel.lltm(*tensors)
+                torch.testing.assert_close(got, expected, rtol=0, atol=0)
+                torch.testing.assert_close(
+                    torch.autograd.grad(sum(out.sum() for out in got), tensors),
+                    torch.autograd.grad(sum(out.sum() for out in expected), tensors),
+                )
+
+    def test_compiles_the_module(self):
+        module = passel.LLTM(4, 6, num_layers=2)
+        compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
+        x = torch.randn(3, 2, 4)
+        torch.testing.assert_close(compiled(x), module(x), rtol=0, atol=0)
+
+    def test_casts_under_autocast_all_but_the_cell_state(self):
+        for dtype in (torch.bfloat16, torch.float16):
+            tensors = composed.arguments(dtype=torch.float32)
+            with torch.autocast("cpu", dtype=dtype):
+                hidden, h, c = passel.lltm(*tensors)
+            self.assertEqual((hidden.dtype, h.dtype, c.dtype), (dtype, dtype, torch.float32))
+            halves = [a.to(dtype) for a in tensors[:4]]
+            torch.testing.assert_close((hidden, h, c), passel.lltm(*halves, tensors[4]), rtol=0, atol=0)
+            (hidden.sum() + c.sum()).backward()
+            self.assertEqual(tensors[1].grad.dtype, torch.float32)
+
+    def test_runs_in_inference_mode(self):
+        with torch.inference_mode():
+            tensors = composed.arguments(requires_grad=False)
+            torch.testing.assert_close(passel.lltm(*tensors), composed.lltm(*tensors))
+
+    def test_says_which_shape_type_or_device_does_not_fit(self):
+        x, weight, bias, h0, c0 = composed.arguments(2, 3, 4, 5, torch.float32)
+        for error, text, arguments in (
+            (ValueError, r"weight \[3S, S \+ I\] = \[15, 9\], got \[15, 8\]", (x, weight[:, 1:], bias, h0, c0)),
+            (ValueError, r"c0 \[B, S\] = \[3, 5\], got \[2, 5\]", (x, weight, bias, h0, c0[1:])),
+            (ValueError, r"x \[T, B, I\] and h0 \[B, S\], got x \[3, 4\]", (x[0], weight, bias, h0, c0)),
+            (TypeError, "bias of type Float as x, got Double", (x, weight, bias.double(), h0, c0)),
+            (TypeError, "x of type Float or Double, got Long", (x.long(), weight, bias, h0, c0)),
+            (ValueError, "h0 on cpu as x, got meta", (x, weight, bias, h0.to("meta"), c0)),
+        ):
+            with self.assertRaisesRegex(error, text):
+                passel.lltm(*arguments)
+
+
+if __name__ == "__main__":
+    unittest.main()
