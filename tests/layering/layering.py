@@ -32,7 +32,7 @@ def within(path: str, *folders: str) -> bool:
 
 def is_torch_free(path: str) -> bool:
     return within(path, "shm", "kernels", "tests/shm", "tests/kernels") and not within(
-        path, "shm/torch", "kernels/torch"
+        path, "shm/torch", "kernels/torch", "kernels/python"
     )
 
 
