@@ -7,6 +7,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "gemm_tile-inl.h"
 #include "lltm_layout.h"
@@ -22,6 +23,18 @@ HWY_BEFORE_NAMESPACE();
 namespace passel::kernels::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
+
+/// One vector of elements, converted where they are of a shorter type.
+template <class D, typename From>
+HWY_INLINE hn::Vec<D> load_as(D d, const From* p) {
+  if constexpr (std::is_same_v<From, hn::TFromD<D>>) {
+    return hn::LoadU(d, p);
+  } else {
+    HWY_ALIGN hn::TFromD<D> lanes[kLanes<D>];
+    for (std::size_t i = 0; i < hn::Lanes(d); ++i) lanes[i] = to_float(p[i]);
+    return hn::Load(d, lanes);
+  }
+}
 
 /// One row of one step in the backward pass.
 template <typename Hidden, typename T>
@@ -45,7 +58,7 @@ HWY_INLINE void backward_units(D d, const Row<Hidden, T>& row, std::int64_t stat
   const auto squashed = tanh(d, hn::LoadU(d, row.cell + u));
   auto grad_h = hn::LoadU(d, row.grad_h + u);
   if (row.grad_hidden != nullptr) {
-    grad_h = hn::Add(grad_h, load_as(d, row.grad_hidden + u, hn::Lanes(d)));
+    grad_h = hn::Add(grad_h, load_as(d, row.grad_hidden + u));
   }
 
   const auto slope = mul_add(d, hn::Neg(squashed), squashed, one);
@@ -127,17 +140,20 @@ template <typename In, typename T>
 HWY_INLINE void recompute(const Segment<In, T>& segment, std::int64_t first, std::int64_t last) {
   const Run<In, T>& run = segment.run;
   const LltmBackward<In, T>& a = run.a;
-  const StepInputs<In, T> inputs{run.s, a.workspace + run.layout.inputs()};
+  T* h = a.workspace + run.layout.inputs();
+  T* x = h + run.state;
+  const std::int64_t width = run.s.input;
   for (std::int64_t t = segment.first; t < segment.last; ++t) {
     const T* c =
         t == segment.first ? cells_before(run.s, run.plan, a.c0, a.cells, t) : segment.cells(t - 1);
     run_step(run.s,
-             Step<T, In>{.x = inputs.x(a.x, t, first, last),
-                         .h = inputs.h(a.h0, a.hidden, t, first, last),
-                         .c = c,
-                         .hidden = nullptr,
-                         .cells = segment.scratch_cells(t),
-                         .gates = segment.grad_gates(t)},
+             Step<T>{.x = in_type(a.x + t * run.s.batch * width, first * width, last * width, x),
+                     .h = in_type(hidden_before(run.s, a.h0, a.hidden, t), first * run.s.state,
+                                  last * run.s.state, h),
+                     .c = c,
+                     .hidden = nullptr,
+                     .cells = segment.scratch_cells(t),
+                     .gates = segment.grad_gates(t)},
              a.packed, first, last);
   }
 }

@@ -6,7 +6,11 @@
 // Highway's own order of includes.
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <type_traits>
+
 #include "lltm_layout.h"
+#include "lltm_pack.h"
 #include "lltm_parts.h"
 #include "lltm_step-inl.h"
 #include "passel/kernels/lltm.h"
@@ -17,30 +21,65 @@ namespace passel::kernels::HWY_NAMESPACE {
 namespace {
 
 /// All steps of rows first .. last: rows do not see each other.
-template <typename T, typename Sum>
-HWY_NOINLINE void forward_rows(const LltmShape& s, const LltmForward<T, Sum>& a,
-                               const LltmPlan& plan, std::int64_t first, std::int64_t last) {
+template <typename T>
+HWY_NOINLINE void forward_rows(const LltmShape& s, const LltmForward<T>& a, const LltmPlan& plan,
+                               std::int64_t first, std::int64_t last) {
   const std::int64_t every = std::max(plan.keep_every, std::int64_t{1});
   const std::int64_t state = s.batch * s.state;
-  const StepInputs<T, Sum> inputs{s, a.workspace};
   for (std::int64_t t = 0; t < s.steps; ++t) {
-    Sum* cells = a.cells + t / every * state;
+    T* cells = a.cells + t / every * state;
     run_step(s,
-             Step<Sum, T>{.x = inputs.x(a.x, t, first, last),
-                          .h = inputs.h(a.h0, a.hidden, t, first, last),
-                          .c = t % every == 0 ? cells_before(s, plan, a.c0, a.cells, t) : cells,
-                          .hidden = a.hidden + t * state,
-                          .cells = cells,
-                          .gates = plan.keep_every > 0 ? nullptr : a.gates + 3 * t * state},
+             Step<T>{.x = a.x + t * s.batch * s.input,
+                     .h = hidden_before<T>(s, a.h0, a.hidden, t),
+                     .c = t % every == 0 ? cells_before<T>(s, plan, a.c0, a.cells, t) : cells,
+                     .hidden = a.hidden + t * state,
+                     .cells = cells,
+                     .gates = plan.keep_every > 0 ? nullptr : a.gates + 3 * t * state},
              a.packed, first, last);
+  }
+}
+
+/// The same for 16-bit arrays, a step at a time: x and h become floats in the
+/// workspace, and h of the step is rounded before the next step reads it.
+template <typename Half>
+HWY_NOINLINE void forward_half_rows(const LltmShape& s, const LltmForward<Half>& a,
+                                    const LltmPlan& plan, std::int64_t first, std::int64_t last) {
+  const std::int64_t every = std::max(plan.keep_every, std::int64_t{1});
+  const std::int64_t state = s.batch * s.state;
+  float* x = a.workspace;
+  float* h = x + s.batch * s.input;
+  float* next = h + state;
+  copy_as(a.h0 + first * s.state, (last - first) * s.state, h + first * s.state);
+  for (std::int64_t t = 0; t < s.steps; ++t) {
+    copy_as(a.x + (t * s.batch + first) * s.input, (last - first) * s.input, x + first * s.input);
+    float* cells = a.cells + t / every * state;
+    run_step(
+        s,
+        Step<float>{.x = x,
+                    .h = h,
+                    .c = t % every == 0 ? cells_before<float>(s, plan, a.c0, a.cells, t) : cells,
+                    .hidden = next,
+                    .cells = cells,
+                    .gates = plan.keep_every > 0 ? nullptr : a.gates + 3 * t * state},
+        a.packed, first, last);
+    Half* hidden = a.hidden + t * state;
+    for (std::int64_t i = first * s.state; i < last * s.state; ++i) {
+      hidden[i] = from_float<Half>(next[i]);
+      h[i] = to_float(hidden[i]);
+    }
   }
 }
 
 template <typename T>
 HWY_INLINE void forward(const LltmShape& s, const LltmForward<T>& a, const LltmPlan& plan) {
   for_each_part(plan.threads, s.batch, kRowGroup,
-                [&](std::int64_t first, std::int64_t last)
-                    HWY_ATTR { forward_rows(s, a, plan, first, last); });
+                [&](std::int64_t first, std::int64_t last) HWY_ATTR {
+                  if constexpr (std::is_floating_point_v<T>) {
+                    forward_rows(s, a, plan, first, last);
+                  } else {
+                    forward_half_rows(s, a, plan, first, last);
+                  }
+                });
 }
 
 void forward_float(const LltmShape& s, const LltmForward<float>& a, const LltmPlan& plan) {

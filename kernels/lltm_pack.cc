@@ -64,7 +64,7 @@ std::size_t lltm_packed_size(const LltmShape& shape) noexcept {
 }
 
 std::size_t lltm_forward_workspace(const LltmShape& shape) noexcept {
-  return static_cast<std::size_t>(shape.batch * (shape.state + shape.input));
+  return static_cast<std::size_t>(shape.batch * (2 * shape.state + shape.input));
 }
 
 std::size_t lltm_backward_workspace(const LltmShape& shape, const LltmPlan& plan) noexcept {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "lltm_layout.h"
 #include "passel/kernels/half.h"
@@ -12,6 +13,18 @@ namespace passel::kernels {
 template <typename From, typename T>
 void copy_as(const From* from, std::int64_t count, T* to) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = to_float(from[i]);
+}
+
+/// Elements first .. last of `from` as T: copied to the same places of `scratch`,
+/// or, where they are of type T already, `from` itself.
+template <typename From, typename T>
+const T* in_type(const From* from, std::int64_t first, std::int64_t last, T* scratch) {
+  if constexpr (std::is_same_v<From, T>) {
+    return from;
+  } else {
+    copy_as(from + first, last - first, scratch + first);
+    return scratch;
+  }
 }
 
 /// Copies `count` elements to columns first, first + 1, ... of one row of panels.

@@ -10,14 +10,11 @@
 
 #include <hwy/highway.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include "gemm_tile-inl.h"
 #include "lltm_layout.h"
-#include "passel/kernels/half.h"
 #include "passel/kernels/lltm.h"
 #include "vector_math-inl.h"
 
@@ -25,78 +22,21 @@ HWY_BEFORE_NAMESPACE();
 namespace passel::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// load_some() and store_some() of elements that may be of a shorter type.
-template <class D, typename From>
-HWY_INLINE hn::Vec<D> load_as(D d, const From* p, std::size_t count) {
-  if constexpr (std::is_same_v<From, hn::TFromD<D>>) {
-    return load_some(d, p, count);
-  } else {
-    HWY_ALIGN hn::TFromD<D> lanes[kLanes<D>] = {};
-    for (std::size_t i = 0; i < std::min(count, kLanes<D>); ++i) lanes[i] = to_float(p[i]);
-    return hn::Load(d, lanes);
-  }
-}
-
-template <class D, typename To>
-HWY_INLINE void store_as(hn::Vec<D> v, D d, To* p, std::size_t count) {
-  if constexpr (std::is_same_v<To, hn::TFromD<D>>) {
-    store_some(v, d, p, count);
-  } else {
-    HWY_ALIGN hn::TFromD<D> lanes[kLanes<D>];
-    hn::Store(v, d, lanes);
-    To rounded[kLanes<D>];
-    for (std::size_t i = 0; i < kLanes<D>; ++i) rounded[i] = from_float<To>(lanes[i]);
-    std::copy_n(rounded, std::min(count, kLanes<D>), p);
-  }
-}
-
-/// What steps read besides the weights and c, in the type of sums. `scratch` is
-/// [B, S + I] where that is not the type of the arrays.
-template <typename T, typename Sum>
-struct StepInputs {
-  const LltmShape& s;
-  Sum* scratch;
-
-  /// Rows first .. last of x at step t, as [B, I].
-  HWY_INLINE const Sum* x(const T* all, std::int64_t t, std::int64_t first,
-                          std::int64_t last) const {
-    return rows(all + t * s.batch * s.input, s.input, first, last, s.batch * s.state);
-  }
-  /// Rows first .. last of h before step t, as [B, S].
-  HWY_INLINE const Sum* h(const T* h0, const T* hidden, std::int64_t t, std::int64_t first,
-                          std::int64_t last) const {
-    return rows(hidden_before(s, h0, hidden, t), s.state, first, last, 0);
-  }
-
- private:
-  HWY_INLINE const Sum* rows(const T* from, std::int64_t width, std::int64_t first,
-                             std::int64_t last, std::int64_t offset) const {
-    if constexpr (std::is_same_v<T, Sum>) {
-      return from;
-    } else {
-      Sum* to = scratch + offset;
-      for (std::int64_t i = first * width; i < last * width; ++i) to[i] = to_float(from[i]);
-      return to;
-    }
-  }
-};
-
 /// Arrays of one step, all rows of the batch.
-template <typename T, typename Hidden>
+template <typename T>
 struct Step {
-  const T* x;      // [B, I]
-  const T* h;      // [B, S] before the step
-  const T* c;      // [B, S] before the step
-  Hidden* hidden;  // [B, S] h after the step, or nullptr if not wanted
-  T* cells;        // [B, S] c after the step; may be `c` itself
-  T* gates;        // [B, 3S], or nullptr if not wanted
+  const T* x;  // [B, I]
+  const T* h;  // [B, S] before the step
+  const T* c;  // [B, S] before the step
+  T* hidden;   // [B, S] h after the step, or nullptr if not wanted
+  T* cells;    // [B, S] c after the step; may be `c` itself
+  T* gates;    // [B, 3S], or nullptr if not wanted
 };
 
 /// Activations, cell and hidden state of one row's units, from its three gates.
-template <class D, typename Hidden, typename T = hn::TFromD<D>>
-HWY_INLINE void finish_units(D d, const hn::Vec<D> (&z)[3], const Step<T, Hidden>& step,
-                             std::int64_t row, std::int64_t state, std::int64_t unit,
-                             std::size_t count) {
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE void finish_units(D d, const hn::Vec<D> (&z)[3], const Step<T>& step, std::int64_t row,
+                             std::int64_t state, std::int64_t unit, std::size_t count) {
   const auto input = sigmoid(d, z[0]);
   const auto output = sigmoid(d, z[1]);
   const auto candidate = elu(d, z[2]);
@@ -110,13 +50,13 @@ HWY_INLINE void finish_units(D d, const hn::Vec<D> (&z)[3], const Step<T, Hidden
     store_some(candidate, d, gates + 2 * state, count);
   }
   if (step.hidden != nullptr) {
-    store_as(hn::Mul(tanh(d, cell), output), d, step.hidden + at, count);
+    store_some(hn::Mul(tanh(d, cell), output), d, step.hidden + at, count);
   }
 }
 
 /// kRows rows by one vector of units; `block` points to these units' biases.
-template <int kRows, class D, typename Hidden, typename T = hn::TFromD<D>>
-HWY_NOINLINE void step_tile(D d, const LltmShape& s, const Step<T, Hidden>& step, const T* block,
+template <int kRows, class D, typename T = hn::TFromD<D>>
+HWY_NOINLINE void step_tile(D d, const LltmShape& s, const Step<T>& step, const T* block,
                             std::int64_t row, std::int64_t unit) {
   hn::Vec<D> sums[kRows][3];
   for (int gate = 0; gate < 3; ++gate) {
@@ -135,8 +75,8 @@ HWY_NOINLINE void step_tile(D d, const LltmShape& s, const Step<T, Hidden>& step
 }
 
 /// Rows first .. last of one step.
-template <typename T, typename Hidden>
-HWY_INLINE void run_step(const LltmShape& s, const Step<T, Hidden>& step, const T* packed,
+template <typename T>
+HWY_INLINE void run_step(const LltmShape& s, const Step<T>& step, const T* packed,
                          std::int64_t first, std::int64_t last) {
   const hn::CappedTag<T, kUnitBlock> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));

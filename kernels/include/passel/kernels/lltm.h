@@ -97,7 +97,7 @@ struct LltmBackward {
 ///   3 R S + 2 B S + R (S + I), with R = max(256, B) rows, and
 ///   4 k B S + 2 B S + (256 + B) (S + I) with keep_every = k
 ///
-/// elements, however long the sequence; that of forward is B (S + I).
+/// elements, however long the sequence; that of forward is B (2 S + I).
 std::int64_t lltm_cells_kept(const LltmShape& shape, const LltmPlan& plan = {}) noexcept;
 std::size_t lltm_packed_size(const LltmShape& shape) noexcept;
 std::size_t lltm_forward_workspace(const LltmShape& shape) noexcept;
