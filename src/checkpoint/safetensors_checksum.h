@@ -10,6 +10,8 @@
 namespace passel::train {
 
 inline constexpr std::string_view kChecksumKind = "xxh3-64";
+/// What a program says that writes none, such as Python's safetensors.
+inline constexpr std::string_view kNoChecksums = "none";
 inline constexpr std::string_view kHeaderChecksum = "passel.checksum.header";
 inline constexpr std::string_view kTensorChecksum = "passel.checksum.tensor.";
 inline constexpr std::string_view kNoChecksum = "0000000000000000";

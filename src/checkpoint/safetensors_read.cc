@@ -32,12 +32,17 @@ std::string read_header(InputFile& file) {
   return header;
 }
 
+bool says_there_are_none(const Metadata& metadata) {
+  const auto kind = metadata.find(std::string(kChecksumPrefix));
+  return kind != metadata.end() && kind->second == kNoChecksums;
+}
+
 /// Throws unless all checksums are there and right. False: the writer left none.
 bool verify(const Metadata& metadata, const std::string& header,
             const std::vector<TensorView>& tensors) {
   const auto is_checksum = [](const auto& item) { return item.first.starts_with(kChecksumPrefix); };
   const auto stated = std::count_if(metadata.begin(), metadata.end(), is_checksum);
-  if (stated == 0) {
+  if (stated == 0 || (stated == 1 && says_there_are_none(metadata))) {
     return false;
   }
   const auto expect = [&metadata](const std::string& key, std::string_view actual) {
@@ -85,6 +90,7 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
       file.tensors_.push_back({std::move(entry.name), entry.dtype, std::move(entry.shape),
                                data.subspan(entry.begin, entry.end - entry.begin)});
     }
+    file.says_no_checksums_ = says_there_are_none(header.metadata);
     file.has_checksums_ = verify(header.metadata, text, file.tensors_);
     std::erase_if(header.metadata,
                   [](const auto& item) { return item.first.starts_with(kChecksumPrefix); });

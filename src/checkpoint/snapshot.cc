@@ -209,4 +209,14 @@ std::string param_hash(const Snapshot& snapshot) {
   return fmt::format("{:016x}", hash);
 }
 
+std::map<std::string, std::string> tensor_hashes(const Snapshot& snapshot) {
+  std::map<std::string, std::string> hashes;
+  for (const auto& span : snapshot.spans) {
+    const auto hash =
+        XXH3_64bits(snapshot.parameters.data() + span.begin, span.count * sizeof(float));
+    hashes[span.name] = fmt::format("{:016x}", hash);
+  }
+  return hashes;
+}
+
 }  // namespace passel::train

@@ -10,10 +10,12 @@
 #include <exception>
 #include <new>
 #include <sstream>
+#include <stdexcept>
 #include <system_error>
 
 #include "commands.h"
 #include "options.h"
+#include "passel/kernels/isa.h"
 #include "passel/shm/error.h"
 #include "passel/shm/worker.h"
 #include "passel/train/atomic_file.h"
@@ -35,8 +37,19 @@ void let_stop_signals_through() {
   pthread_sigmask(SIG_UNBLOCK, &stops, nullptr);
 }
 
+void check_instruction_set() {
+  try {
+    kernels::isa();
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
+  }
+}
+
 int dispatch(const Command& command, const std::vector<std::string>& argv) {
-  if (command.kind != Command::Kind::kTrain && command.kind != Command::Kind::kResume) {
+  using Kind = Command::Kind;
+  const bool trains = command.kind == Kind::kTrain || command.kind == Kind::kResume ||
+                      command.kind == Kind::kVerify;
+  if (!trains) {
     let_stop_signals_through();
   }
   switch (command.kind) {
@@ -44,6 +57,8 @@ int dispatch(const Command& command, const std::vector<std::string>& argv) {
       return run_train(command, argv);
     case Command::Kind::kResume:
       return run_resume(command, argv);
+    case Command::Kind::kVerify:
+      return run_verify(command, argv);
     case Command::Kind::kEval:
       return run_eval(command);
     case Command::Kind::kInspect:
@@ -92,6 +107,7 @@ int run(int argc, char** argv) {
       fmt::print("{}", answer.str());
       return *code;
     }
+    check_instruction_set();
     return dispatch(std::get<Command>(parsed), {argv, argv + argc});
   } catch (const UsageError& error) {
     return fail(kUsage, error.what());

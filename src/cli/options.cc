@@ -79,10 +79,11 @@ void apply(Config& config, const CLI::App& app, const Texts& texts) {
 
 struct Line {
   CLI::App app{"Trains libtorch models with many processes over one shared memory.", "passel"};
-  CLI::App *train, *eval, *resume, *inspect, *exporter;
-  Texts train_texts, resume_texts;
+  CLI::App *train, *eval, *resume, *verify, *inspect, *exporter;
+  Texts train_texts, resume_texts, verify_texts;
   std::string config_file, target, data, output;
   bool print_config = false;
+  bool chaos = false;
 
   explicit Line(const std::string& version) {
     app.get_formatter()->column_width(36);
@@ -102,6 +103,13 @@ struct Line {
                          "passel resume runs/first --workers 8");
     for (const std::string_view name : kResumable)
       add_field(*resume, *find_field(name), resume_texts);
+    verify = add_command("verify",
+                         "Repeat a run of mode ordered or sync with other workers, and compare "
+                         "the parameters at every checkpoint bit by bit",
+                         "RUN", "passel verify runs/first --workers 4 --chaos");
+    for (const std::string_view name : {"data", "workers"})
+      add_field(*verify, *find_field(name), verify_texts);
+    verify->add_flag("--chaos", chaos, "Kill and stop workers at random meanwhile");
     inspect = add_command("inspect", "Show what a run or a checkpoint holds", kRunOrCheckpoint,
                           "passel inspect runs/first/checkpoints/best.safetensors");
     exporter = add_command("export", "Write the parameters for Python's torch.load",
@@ -192,10 +200,13 @@ const CLI::App& chosen_command(const CLI::App& app) {
       fmt::join(commands, ", "), got, words.empty() ? "" : did_you_mean(words.front(), commands)));
 }
 
-Overrides overrides_of(const Line& line) {
+Overrides overrides_of(const CLI::App& command, const Texts& texts) {
   Config config;
-  apply(config, *line.resume, line.resume_texts);
-  const auto given = [&](const char* name) { return line.resume->count(name) > 0; };
+  apply(config, command, texts);
+  const auto given = [&](const char* name) {
+    const CLI::Option* const option = command.get_option_no_throw(name);
+    return option != nullptr && option->count() > 0;
+  };
   Overrides overrides;
   if (given("--data")) overrides.data = config.data;
   if (given("--epochs")) overrides.epochs = config.epochs;
@@ -219,20 +230,24 @@ Command to_command(const Line& line, const CLI::App& chosen) {
     return command;
   }
   if (line.target.empty()) {
-    throw UsageError(
-        fmt::format("{0}: expected {1}, got nothing. "
-                    "`passel {0} --help` shows how.",
-                    chosen.get_name(),
-                    &chosen == line.resume ? "a run folder" : "a run folder or a checkpoint"));
+    throw UsageError(fmt::format(
+        "{0}: expected {1}, got nothing. "
+        "`passel {0} --help` shows how.",
+        chosen.get_name(),
+        &chosen == line.resume || &chosen == line.verify ? "a run folder"
+                                                         : "a run folder or a checkpoint"));
   }
   command.target = line.target;
   command.output = line.output;
   command.kind = &chosen == line.eval      ? Command::Kind::kEval
                  : &chosen == line.resume  ? Command::Kind::kResume
+                 : &chosen == line.verify  ? Command::Kind::kVerify
                  : &chosen == line.inspect ? Command::Kind::kInspect
                                            : Command::Kind::kExport;
   if (line.eval->count("--data") > 0) command.data = line.data;
-  if (&chosen == line.resume) command.overrides = overrides_of(line);
+  if (&chosen == line.resume) command.overrides = overrides_of(*line.resume, line.resume_texts);
+  if (&chosen == line.verify) command.overrides = overrides_of(*line.verify, line.verify_texts);
+  command.chaos = line.chaos;
   return command;
 }
 

@@ -40,8 +40,10 @@ BorderResult BorderTask::take() {
 
 BorderResult BorderTask::run(const Snapshot& snapshot, bool evaluate) {
   at::set_num_threads(1);
-  BorderResult result{
-      .ticket = snapshot.ticket, .epoch = snapshot.epoch, .param_hash = param_hash(snapshot)};
+  BorderResult result{.ticket = snapshot.ticket,
+                      .epoch = snapshot.epoch,
+                      .param_hash = param_hash(snapshot),
+                      .tensor_hashes = tensor_hashes(snapshot)};
   if (evaluate) {
     result.score = train::evaluate(snapshot, dataset_, config_.hidden_size,
                                    [this] { return hurried_.load(); });

@@ -155,6 +155,8 @@ void MetricsLog::checkpoint(const CheckpointRecord& record) noexcept {
     line["file"] = record.file.string();
     line["seconds"] = record.seconds;
     line["best"] = record.best;
+    line["param_hash"] = record.param_hash;
+    line["tensors"] = record.tensors;
   });
 }
 

@@ -34,8 +34,9 @@ Crew::Clock::duration from_seconds(double seconds) {
 }  // namespace
 
 Coordinator::Coordinator(const Parts& parts, BatchPlan plan, std::int64_t first_ticket,
-                         std::int64_t total_tickets)
+                         std::int64_t total_tickets, std::set<std::int64_t> borders)
     : parts_(parts),
+      borders_(std::move(borders)),
       loader_(parts.dataset, std::move(plan), parts.config, parts.arena, parts.memory.batches),
       store_(parts.folder.checkpoints(), static_cast<int>(parts.config.keep_checkpoints),
              [this](const std::string& sentence) { parts_.progress.warn(sentence); }),
@@ -206,6 +207,9 @@ std::int64_t Coordinator::border_after(std::int64_t ticket) const {
   std::int64_t border = (ticket / per_epoch + 1) * per_epoch;
   if (const std::int64_t interval = parts_.config.checkpoint_interval; interval > 0) {
     border = std::min(border, (ticket / interval + 1) * interval);
+  }
+  if (const auto next = borders_.upper_bound(ticket); next != borders_.end()) {
+    border = std::min(border, *next);
   }
   return border;
 }

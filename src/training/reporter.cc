@@ -119,7 +119,9 @@ void Reporter::border(const BorderResult& result) {
                        .epoch = result.epoch,
                        .file = result.checkpoint,
                        .seconds = result.save_seconds,
-                       .best = result.best});
+                       .best = result.best,
+                       .param_hash = result.param_hash,
+                       .tensors = result.tensor_hashes});
 }
 
 void Reporter::failed_writes() {

@@ -113,7 +113,8 @@ TEST(Config, RefusesUnknownNamesAndSuggestsTheNearest) {
             "optimizer: expected one of sgd, rmsprop, adagrad, adam, adamw, got \"adm\"."
             " Did you mean adam?");
   EXPECT_THAT(refusal({{"dataset", "mnist"}}), HasSubstr("expected one of fashion-mnist, adding"));
-  EXPECT_THAT(refusal({{"mode", "zebra"}}), HasSubstr("mode: expected one of hogwild, ordered, sync, got \"zebra\""));
+  EXPECT_THAT(refusal({{"mode", "zebra"}}),
+              HasSubstr("mode: expected one of hogwild, ordered, sync, got \"zebra\""));
 }
 
 TEST(Config, RefusesMomentumThatWouldBeIgnored) {

@@ -52,7 +52,13 @@ TEST_F(MetricsLogTest, WritesOneObjectALineWithEventAndTime) {
              .staleness_max = 3,
              .workers = 2});
   sut.eval({.ticket = 50, .epoch = 1, .test_accuracy = 0.75, .test_loss = {}});
-  sut.checkpoint({.ticket = 50, .epoch = 1, .file = "c/1", .seconds = 0.25, .best = true});
+  sut.checkpoint({.ticket = 50,
+                  .epoch = 1,
+                  .file = "c/1",
+                  .seconds = 0.25,
+                  .best = true,
+                  .param_hash = "a",
+                  .tensors = {{"w", "b"}}});
   const auto lines = lines_of(file_);
   ASSERT_EQ(lines.size(), 3u);
   for (const json& line : lines) EXPECT_GT(line.at("time").get<double>(), 1.6e9);
@@ -66,7 +72,8 @@ TEST_F(MetricsLogTest, WritesOneObjectALineWithEventAndTime) {
   EXPECT_EQ(without_time(lines[1]),
             json::parse(R"({"event":"eval","ticket":50,"epoch":1,"test_accuracy":0.75})"));
   EXPECT_EQ(without_time(lines[2]), json::parse(R"({"event":"checkpoint","ticket":50,"epoch":1,
-      "file":"c/1","seconds":0.25,"best":true})"));
+      "file":"c/1","seconds":0.25,"best":true,"param_hash":"a",
+      "tensors":{"w":"b"}})"));
 }
 
 TEST_F(MetricsLogTest, WritesOnlyWhatIsKnownOfAWorker) {

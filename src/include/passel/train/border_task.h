@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <future>
+#include <map>
 #include <optional>
 #include <string>
 #include <thread>
@@ -24,6 +25,7 @@ struct BorderResult {
   double save_seconds = 0;
   std::string error;  // why the save failed
   std::string param_hash;
+  std::map<std::string, std::string> tensor_hashes;
 };
 
 /// Evaluates and saves snapshots on a thread of its own, one at a time, while

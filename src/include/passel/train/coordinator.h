@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "passel/shm/buffer_pool.h"
@@ -24,6 +25,12 @@ struct Outcome {
   SummaryRecord summary;
   int stop_signal = 0;     ///< 0: ran to its end
   std::string save_error;  ///< why the last checkpoint could not be saved; empty: it was
+
+  /// Of the program: 0 done, 1 not saved, 128 + signal stopped by one.
+  int exit_code() const {
+    if (!save_error.empty()) return 1;
+    return stop_signal == 0 ? 0 : 128 + stop_signal;
+  }
 };
 
 /// A second SIGINT or SIGTERM: the user does not want to wait.
@@ -49,9 +56,13 @@ class Coordinator {
     bool tty;
   };
 
-  /// first_ticket: 0, or where a resumed run goes on.
+  /// first_ticket: 0, or where a resumed run goes on. borders: tickets at which snapshots are taken
+  /// besides the ends of epochs and what the configuration says.
   Coordinator(const Parts& parts, BatchPlan plan, std::int64_t first_ticket,
-              std::int64_t total_tickets);
+              std::int64_t total_tickets, std::set<std::int64_t> borders = {});
+
+  /// Sends a signal to the worker of a slot, if there is one. From any thread.
+  void signal_worker(std::uint32_t slot, int signo) { crew_.signal(slot, signo); }
 
   /// Starts the workers; the data set may still have to be loaded.
   void spawn_workers() { crew_.spawn_all(); }
@@ -90,6 +101,7 @@ class Coordinator {
   Reporter::State state() const;
 
   Parts parts_;
+  std::set<std::int64_t> borders_;
   BatchLoader loader_;
   CheckpointStore store_;
   Reporter reporter_;

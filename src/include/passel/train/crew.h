@@ -29,6 +29,8 @@ class Crew {
        Progress& progress, std::function<void()> on_event);
 
   void spawn_all();
+  /// From any thread.
+  void signal(std::uint32_t slot, int signo) { supervisor_.kill(slot, signo); }
   std::optional<shm::Event> poll() { return supervisor_.poll(); }
   bool pending() const { return supervisor_.pending(); }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -44,6 +45,8 @@ struct CheckpointRecord {
   std::filesystem::path file = {};
   double seconds = 0;  ///< time it took to write
   bool best = false;
+  std::string param_hash = {};                      ///< as in the summary
+  std::map<std::string, std::string> tensors = {};  ///< the same of each parameter
 };
 
 struct SummaryRecord {

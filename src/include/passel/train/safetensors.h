@@ -79,6 +79,8 @@ class SafetensorsFile {
 
   /// True where the writer left checksums (all of which have been verified).
   bool has_checksums() const noexcept { return has_checksums_; }
+  /// The writer said in the metadata that it leaves them out: passel.checksum is none.
+  bool says_no_checksums() const noexcept { return says_no_checksums_; }
 
  private:
   struct FreeAligned {
@@ -92,6 +94,7 @@ class SafetensorsFile {
   std::vector<TensorView> tensors_;
   Metadata metadata_;
   bool has_checksums_ = false;
+  bool says_no_checksums_ = false;
 };
 
 }  // namespace passel::train

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -68,5 +69,8 @@ Snapshot read_snapshot(const SafetensorsFile& file, const CheckpointHeader& head
 
 /// 16 hex digits: XXH3 over the parameters' bytes, without padding.
 std::string param_hash(const Snapshot& snapshot);
+
+/// The same over each parameter alone, by name.
+std::map<std::string, std::string> tensor_hashes(const Snapshot& snapshot);
 
 }  // namespace passel::train

@@ -1,0 +1,168 @@
+#include "training.h"
+
+#include <ATen/Parallel.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <torch/headeronly/version.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "passel/train/errors.h"
+#include "passel/train/machine_limits.h"
+#include "passel/train/manifest.h"
+#include "saved_run.h"
+
+namespace passel::train {
+namespace {
+
+std::int64_t ticket_count(const Config& config, const BatchPlan& plan) {
+  std::int64_t total = plan.tickets();
+  if (config.max_tickets > 0) total = std::min(total, config.max_tickets);
+  if (config.dry_run) total = std::min(total, std::max(config.workers, Schedule::of(config).group));
+  // Steps that lack a ticket would never be made.
+  return total - total % Schedule::of(config).group;
+}
+
+void check_against_data(const Config& config, const Dataset& dataset, std::int64_t total) {
+  if (config.device != "cpu") {
+    throw UsageError("expected --device cpu, got " + config.device +
+                     ". This build trains on the CPU");
+  }
+  check_open_files(config.workers);
+  if (config.batch_size > dataset.train_size()) {
+    throw UsageError(
+        fmt::format("expected --batch-size to be at most the {} training samples, got "
+                    "{}. Choose a smaller one",
+                    dataset.train_size(), config.batch_size));
+  }
+  if (config.workers > total) {
+    throw UsageError(
+        fmt::format("expected at most as many workers as tickets ({}), got {}. Use "
+                    "fewer --workers, more --epochs or a smaller --batch-size",
+                    total, config.workers));
+  }
+}
+
+void check_same_rule(const SavedRun& saved, const Config& config) {
+  const auto options = [](const Config& c) {
+    std::string text = fmt::format("--optimizer {} --optimizer-state {} --momentum {} --mode {}",
+                                   c.optimizer, c.optimizer_state, c.momentum, c.mode);
+    if (c.mode == "ordered") text += fmt::format(" --staleness {}", c.staleness);
+    if (c.mode == "sync") text += fmt::format(" --shards {}", c.shards);
+    return text;
+  };
+  const std::string expected = options(saved.header.config), got = options(config);
+  if (expected == got) return;
+  throw UsageError(
+      fmt::format("expected {} as in {}, got {}", expected, saved.file.path().string(), got));
+}
+
+void check_tickets_left(std::int64_t first, std::int64_t total) {
+  if (first < total) return;
+  throw UsageError(fmt::format(
+      "expected tickets left to train, but all {} are done. Raise --epochs or --max-tickets",
+      total));
+}
+
+Start read_start(const std::filesystem::path& from, const Config& config, const Dataset& dataset,
+                 const BatchPlan& plan, const Model& model) {
+  if (from.empty()) return {};
+  const SavedRun saved = open_saved(from);
+  check_same_model(saved, config, dataset.shape());
+  check_same_rule(saved, config);
+  return {.ticket = resume_ticket(saved, config, plan),
+          .snapshot = read_snapshot(saved.file, saved.header, model, true)};
+}
+
+// What a run that ended by itself or by a signal says of itself.
+void conclude(const Outcome& outcome, Progress& progress, Manifest& manifest, MetricsLog& metrics) {
+  metrics.summary(outcome.summary);
+  progress.summary(outcome.summary);
+  if (!outcome.save_error.empty()) {
+    const std::string reason = "the last checkpoint could not be saved: " + outcome.save_error;
+    progress.warn(reason);
+    manifest.finish(reason, 1);
+    return;
+  }
+  const int code = outcome.exit_code();
+  manifest.finish(code == 0 ? "done" : "stopped by a signal after saving", code);
+}
+
+}  // namespace
+
+FolderLock::FolderLock(const RunFolder& folder)
+    : fd_(open(folder.root().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
+  if (fd_ >= 0) close(fd_);
+  throw UsageError("expected " + folder.root().string() +
+                   " to be free, but another process trains in it. Wait for its end");
+}
+
+FolderLock::~FolderLock() {
+  close(fd_);
+}
+
+Training::Training(Config run, const std::filesystem::path& from)
+    : config(std::move(run)),
+      dataset(open_dataset(dataset_options(config))),
+      plan(dataset->train_size(), config.batch_size, config.epochs, config.seed),
+      model(dataset->shape(), config.hidden_size, config.seed),
+      total(ticket_count(config, plan)) {
+  check_against_data(config, *dataset, total);
+  start = read_start(from, config, *dataset, plan, model);
+  check_tickets_left(start.ticket, total);
+}
+
+Outcome run_training(Training& training, const RunFolder& folder,
+                     const std::vector<std::string>& argv,
+                     const std::function<std::shared_ptr<void>(Coordinator&)>& watch) {
+  const Config& config = training.config;
+  const Start& start = training.start;
+  at::set_num_threads(1);  // the workers have the cores
+  const bool tty = isatty(STDERR_FILENO) != 0;
+  Progress progress(STDERR_FILENO, tty, config.quiet);
+  MetricsLog metrics(folder.metrics());
+  if (start.snapshot) metrics.truncate_after(start.ticket);
+  tensorboard::EventFile events(folder.root(),
+                                start.snapshot ? std::optional(start.ticket) : std::nullopt);
+  Manifest manifest(folder.manifest(), argv, config.seed, TORCH_VERSION);
+
+  shm::Arena arena = shm::Arena::create("passel", TrainingMemory::capacity(config, training.model));
+  TrainingMemory memory = TrainingMemory::create(arena, config, training.model);
+  if (start.snapshot) restore_snapshot(*start.snapshot, memory);
+  try {
+    Coordinator coordinator({.config = config,
+                             .folder = folder,
+                             .arena = arena,
+                             .memory = memory,
+                             .dataset = *training.dataset,
+                             .metrics = metrics,
+                             .events = events,
+                             .progress = progress,
+                             .tty = tty},
+                            training.plan, start.ticket, training.total, training.borders);
+    progress.note(fmt::format("run {}: {} tickets, {} workers, mode {}", folder.root().string(),
+                              training.total, config.workers, config.mode));
+    if (start.ticket > 0) {
+      progress.note(fmt::format("goes on from the checkpoint of ticket {}", start.ticket));
+    }
+    const std::string crowded = crowding(config.workers, cores_allowed());
+    if (!crowded.empty()) progress.warn(crowded);
+    coordinator.spawn_workers();
+    training.dataset->load();
+    const auto watcher = watch ? watch(coordinator) : nullptr;
+    Outcome outcome = coordinator.run();
+    conclude(outcome, progress, manifest, metrics);
+    return outcome;
+  } catch (const Interrupted& interrupted) {
+    manifest.finish("stopped by a second signal, not saved", 128 + interrupted.signal);
+    throw;
+  } catch (const std::exception& error) {
+    manifest.finish(error.what(), 1);
+    throw;
+  }
+}
+
+}  // namespace passel::train

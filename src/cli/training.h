@@ -1,0 +1,54 @@
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "passel/train/coordinator.h"
+#include "passel/train/run_folder.h"
+
+namespace passel::train {
+
+/// One process at a time trains in a folder. The lock goes with the process,
+/// however it ends.
+class FolderLock {
+ public:
+  /// Throws UsageError when another process has it.
+  explicit FolderLock(const RunFolder& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int fd_;
+};
+
+/// Where a run begins.
+struct Start {
+  std::int64_t ticket = 0;
+  std::optional<Snapshot> snapshot = {};  ///< empty: fresh parameters
+};
+
+/// All that a run needs before its first process.
+struct Training {
+  /// Opens the data set, and reads the checkpoint in `from` (a run folder or a file; empty: fresh
+  /// parameters). Throws UsageError and DataError for what does not fit together.
+  Training(Config config, const std::filesystem::path& from);
+
+  Config config;
+  std::unique_ptr<Dataset> dataset;
+  BatchPlan plan;
+  Model model;
+  Start start;
+  std::int64_t total;                   ///< tickets
+  std::set<std::int64_t> borders = {};  ///< tickets to take snapshots at, besides the usual ones
+};
+
+/// Trains to the end, or to a signal; writes metrics, curves, manifest and progress.
+/// @param watch called with the coordinator while it runs; what it returns lives as long
+Outcome run_training(Training& training, const RunFolder& folder,
+                     const std::vector<std::string>& argv,
+                     const std::function<std::shared_ptr<void>(Coordinator&)>& watch = {});
+
+}  // namespace passel::train

@@ -1,0 +1,88 @@
+#include <signal.h>
+
+#include <fstream>
+
+#include "small_run.h"
+
+namespace passel::testing {
+namespace {
+
+class Verify : public SmallRun {
+ protected:
+  void make_run(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> options = {"--mode", "ordered", "--epochs", "6"};
+    options.insert(options.end(), more.begin(), more.end());
+    const Finished finished = run_passel(train(options));
+    ASSERT_EQ(finished.code, 0) << finished.text;
+  }
+
+  /// Changes one character of a hash of the run's checkpoint at `ticket`.
+  void falsify(std::int64_t ticket, const std::string& tensor) const {
+    auto all = events(run());
+    std::ofstream out(run() / "metrics.jsonl");
+    for (auto& event : all) {
+      if (event.at("event") == "checkpoint" && event.at("ticket") == ticket) {
+        auto hash = event.at("tensors").at(tensor).get<std::string>();
+        hash[0] = hash[0] == '0' ? '1' : '0';
+        event["tensors"][tensor] = hash;
+      }
+      out << event.dump() << "\n";
+    }
+  }
+};
+
+TEST_F(Verify, SaysThatARunIsBitIdenticalAndLeavesNothing) {
+  make_run();
+  const Finished finished = run_passel({"verify", run()});
+  EXPECT_EQ(finished.code, 0);
+  EXPECT_NE(finished.text.find("bit-identical at 6 checkpoints up to ticket 60, with 3 workers"),
+            std::string::npos)
+      << finished.text;
+  EXPECT_FALSE(std::filesystem::exists(run() / "verify"));
+}
+
+TEST_F(Verify, HoldsForASyncRunWhoseWorkersAreKilledMeanwhile) {
+  make_run({"--mode", "sync", "--epochs", "200"});
+  const Finished finished = run_passel({"verify", run(), "--chaos", "--workers", "3"});
+  EXPECT_EQ(finished.code, 0) << finished.text;
+  EXPECT_NE(finished.text.find("bit-identical"), std::string::npos) << finished.text;
+}
+
+TEST_F(Verify, HoldsForARunThatWasStoppedAtAnyTicket) {
+  PasselProgram program(long_train({"--mode", "ordered"}), text_file());
+  ASSERT_TRUE(trained(15)) << program.text();
+  program.signal(SIGTERM);
+  ASSERT_EQ(program.wait().code, 143);
+  const Finished finished = run_passel({"verify", run()});
+  EXPECT_EQ(finished.code, 0) << finished.text;
+}
+
+TEST_F(Verify, NamesTheFirstCheckpointAndTensorThatDiffer) {
+  make_run();
+  falsify(30, "lltm.bias");
+  falsify(50, "head.weight");
+  const Finished finished = run_passel({"verify", run()});
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_NE(finished.text.find("ticket 30: lltm.bias is "), std::string::npos) << finished.text;
+  EXPECT_TRUE(std::filesystem::exists(run() / "verify" / "checkpoints"))
+      << "the repetition is kept, to look into";
+  EXPECT_EQ(run_passel({"verify", run()}).code, 1) << "also a second time";
+}
+
+TEST_F(Verify, RefusesWhatPromisesNoBits) {
+  ASSERT_EQ(run_passel(train({"--epochs", "1"})).code, 0);
+  const Finished finished = run_passel({"verify", run()});
+  EXPECT_EQ(finished.code, 2);
+  EXPECT_NE(finished.text.find("--mode ordered or sync"), std::string::npos) << finished.text;
+}
+
+TEST_F(Verify, RefusesARunWithoutCheckpoints) {
+  make_run();
+  std::ofstream(run() / "metrics.jsonl").close();
+  const Finished finished = run_passel({"verify", run()});
+  EXPECT_EQ(finished.code, 3);
+  EXPECT_NE(finished.text.find("expected checkpoints"), std::string::npos) << finished.text;
+}
+
+}  // namespace
+}  // namespace passel::testing
