@@ -41,7 +41,8 @@ void OrderedCommits::commit(std::int64_t ticket, const Contribution& last) noexc
   for (std::int64_t t = first; t <= ticket; ++t) {
     if (!commits_.entry(t)->accepted) return;
   }
-  const float* const gradients = schedule_.group == 1 ? gradient(first).data() : mean_gradient(first);
+  const float* const gradients =
+      schedule_.group == 1 ? gradient(first).data() : mean_gradient(first);
   const auto gradient = [&](std::size_t i) { return gradients + optimizer_.spans()[i].begin; };
   const double square =
       schedule_.group == 1 ? last.squared_norm : optimizer_.squared_norm(gradient);
