@@ -3,6 +3,7 @@
 
 #include "lltm_ops.h"
 #include "lltm_threads.h"
+#include "passel/kernels/isa.h"
 #include "passel/kernels/lltm.h"
 
 // From tensors on the CPU to the pointers of passel/kernels/lltm.h.
@@ -37,6 +38,7 @@ LltmForwardResult lltm_forward_cpu(const at::Tensor& x_in, const at::Tensor& wei
                                    const at::Tensor& bias_in, const at::Tensor& h0_in,
                                    const at::Tensor& c0_in) {
   check_lltm_forward(x_in, weight_in, bias_in, h0_in, c0_in);
+  kernels::isa();  // throws if PASSEL_ISA is wrong, which a kernel cannot
   const at::Tensor x = x_in.contiguous(), weight = weight_in.contiguous(),
                    bias = bias_in.contiguous(), h0 = h0_in.contiguous(), c0 = c0_in.contiguous();
   const kernels::LltmShape shape = shape_of(x, h0);
