@@ -46,7 +46,10 @@ void check_instruction_set() {
 }
 
 int dispatch(const Command& command, const std::vector<std::string>& argv) {
-  if (command.kind != Command::Kind::kTrain && command.kind != Command::Kind::kResume) {
+  using Kind = Command::Kind;
+  const bool trains = command.kind == Kind::kTrain || command.kind == Kind::kResume ||
+                      command.kind == Kind::kVerify;
+  if (!trains) {
     let_stop_signals_through();
   }
   switch (command.kind) {
@@ -54,6 +57,8 @@ int dispatch(const Command& command, const std::vector<std::string>& argv) {
       return run_train(command, argv);
     case Command::Kind::kResume:
       return run_resume(command, argv);
+    case Command::Kind::kVerify:
+      return run_verify(command, argv);
     case Command::Kind::kEval:
       return run_eval(command);
     case Command::Kind::kInspect:
