@@ -13,7 +13,6 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import venv
 from pathlib import Path
@@ -60,7 +59,8 @@ def make_python(folder: Path) -> Path:
     """A python of its own that sees the packages of this one."""
     venv.create(folder, with_pip=False)
     site_packages = next(folder.glob("lib/python3*/site-packages"))
-    (site_packages / "outer.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    outer = [path for path in sys.path if path.endswith("site-packages")]
+    (site_packages / "outer.pth").write_text("\n".join(outer) + "\n")
     return folder / "bin" / "python"
 
 
