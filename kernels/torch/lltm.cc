@@ -80,12 +80,14 @@ std::tuple<Tensor, Tensor> lltm_one_step(const Tensor& input, const Tensor& weig
 // Between two ends of sequences the batch is a dense one: its longest rows.
 LltmResult lltm_of_lengths(const Tensor& x_in, const Tensor& weight, const Tensor& bias,
                            const Tensor& h0, const Tensor& c0, const Tensor& lengths_in) {
-  const auto [lengths, rows, places] = rows_by_length(x_in, lengths_in);
+  const RowsByLength by_length = rows_by_length(x_in, lengths_in);
+  const std::vector<std::int64_t>& lengths = by_length.lengths;
   const auto batch = static_cast<std::int64_t>(lengths.size());
   const std::int64_t steps = x_in.size(0);
-  const Tensor x = x_in.index_select(1, rows);
-  auto [empty, h, c] =  // checks all arguments and gives the states their types
-      lltm(x.narrow(0, 0, 0), weight, bias, h0.index_select(0, rows), c0.index_select(0, rows));
+  const Tensor x = x_in.index_select(1, by_length.rows);
+  Tensor empty, h = h0.index_select(0, by_length.rows), c = c0.index_select(0, by_length.rows);
+  // Checks all arguments and gives the states their types.
+  std::tie(empty, h, c) = lltm(x.narrow(0, 0, 0), weight, bias, h, c);
 
   std::vector<Tensor> pieces, ends_h, ends_c;
   std::int64_t active = batch;
@@ -110,8 +112,9 @@ LltmResult lltm_of_lengths(const Tensor& x_in, const Tensor& weight, const Tenso
   pieces.push_back(at::zeros({steps - now, batch, h.size(1)}, empty.options()));
   std::reverse(ends_h.begin(), ends_h.end());
   std::reverse(ends_c.begin(), ends_c.end());
-  return {at::cat(pieces).index_select(1, places), at::cat(ends_h).index_select(0, places),
-          at::cat(ends_c).index_select(0, places)};
+  return {at::cat(pieces).index_select(1, by_length.places),
+          at::cat(ends_h).index_select(0, by_length.places),
+          at::cat(ends_c).index_select(0, by_length.places)};
 }
 
 }  // namespace passel::detail
