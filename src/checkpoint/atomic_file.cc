@@ -17,17 +17,33 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kMark = ".tmp.";
 
-[[noreturn]] void fail(const std::string& action, const fs::path& path, int error_number) {
+constexpr const char* kUnchanged = "; what was there before is unchanged";
+
+[[noreturn]] void fail(const std::string& action, const fs::path& path, int error_number,
+                       const char* consequence = kUnchanged) {
   throw FileError(path.string() + ": " + action +
-                      " failed: " + std::generic_category().message(error_number) +
-                      "; what was there before is unchanged",
+                      " failed: " + std::generic_category().message(error_number) + consequence,
                   error_number);
+}
+
+/// A signal may interrupt any of them on file systems over a network or in user space.
+template <typename Call>
+auto repeat_if_interrupted(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) {
+    result = call();
+  }
+  return result;
+}
+
+int open_file(const fs::path& path, int flags) {
+  return repeat_if_interrupted([&] { return open(path.c_str(), flags | O_CLOEXEC, 0666); });
 }
 
 /// Removes a temporary unless its writer, who keeps it locked, is still at work. A lock, unlike
 /// the process id in the name, also tells the living from the dead in another container.
 bool remove_if_abandoned(const fs::path& temporary) {
-  const int fd = open(temporary.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  const int fd = open_file(temporary, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
   if (fd < 0) {
     return false;
   }
@@ -48,7 +64,7 @@ class Temporary {
     if (fd_ < 0) {
       fail("creating a temporary file", name_, errno);
     }
-    flock(fd_, LOCK_EX);
+    repeat_if_interrupted([this] { return flock(fd_, LOCK_EX); });
   }
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
@@ -63,16 +79,17 @@ class Temporary {
 
   void write(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
-      const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
-      if (written < 0 && errno != EINTR) {
-        fail("writing", target_, errno);
+      const ssize_t written =
+          repeat_if_interrupted([&] { return ::write(fd_, bytes.data(), bytes.size()); });
+      if (written <= 0) {
+        fail("writing", target_, written < 0 ? errno : ENOSPC);
       }
-      bytes = bytes.subspan(written > 0 ? static_cast<std::size_t>(written) : 0);
+      bytes = bytes.subspan(static_cast<std::size_t>(written));
     }
   }
 
   void publish() {
-    if (fsync(fd_) != 0) {
+    if (repeat_if_interrupted([this] { return fsync(fd_); }) != 0) {
       fail("syncing", target_, errno);
     }
     if (rename(name_.c_str(), target_.c_str()) != 0) {
@@ -83,7 +100,7 @@ class Temporary {
   }
 
  private:
-  int create() const { return open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }
+  int create() const { return open_file(name_, O_WRONLY | O_CREAT | O_EXCL); }
 
   fs::path target_;
   fs::path name_;
@@ -91,15 +108,18 @@ class Temporary {
   bool renamed_ = false;
 };
 
-void sync_folder(const fs::path& folder) {
-  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+void sync_folder(const fs::path& file) {
+  constexpr const char* kMayBeUndone = "; it is there, but may be gone after a loss of power";
+  const int fd = open_file(file.has_parent_path() ? file.parent_path() : fs::path("."),
+                           O_RDONLY | O_DIRECTORY);
   if (fd < 0) {
-    fail("opening the folder", folder, errno);
+    fail("opening its folder", file, errno, kMayBeUndone);
   }
-  const int error_number = fsync(fd) == 0 ? 0 : errno;
+  const int synced = repeat_if_interrupted([fd] { return fsync(fd); });
+  const int error_number = synced == 0 ? 0 : errno;
   close(fd);
   if (error_number != 0 && error_number != EINVAL) {  // EINVAL: such folders cannot be synced
-    fail("syncing the folder", folder, error_number);
+    fail("syncing its folder", file, error_number, kMayBeUndone);
   }
 }
 
@@ -122,7 +142,7 @@ void write_atomically(const fs::path& path, std::span<const std::span<const std:
     }
     file.publish();
   }
-  sync_folder(path.has_parent_path() ? path.parent_path() : fs::path("."));
+  sync_folder(path);
 }
 
 int sweep_temporaries(const fs::path& directory) {

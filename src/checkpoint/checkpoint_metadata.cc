@@ -79,6 +79,9 @@ SafetensorsFile open_checkpoint(const std::filesystem::path& path) {
                       std::to_string(kCheckpointFormatVersion) +
                       "; use the version of Passel that wrote it, or a newer one");
   }
+  if (version < kCheckpointFormatVersion) {
+    fail(file, "this checkpoint has format " + std::to_string(version) + ", which no Passel wrote");
+  }
   if (!file.has_checksums() && !file.says_no_checksums()) {
     fail(file,
          "the checksums of a checkpoint are missing; it was changed by another program. One that "

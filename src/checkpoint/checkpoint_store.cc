@@ -81,50 +81,96 @@ fs::path CheckpointStore::save(const CheckpointInfo& info, std::span<const Tenso
     throw UsageError("a checkpoint needs a ticket and an epoch that are not negative");
   }
   prepare_folder();
+  prepared_ = false;  // a save that fails may leave a temporary, or a best that it did not note
   const Metadata complete = with_checkpoint_info(metadata, info);
   fs::path path = directory_ / file_name(info.ticket);
   // The best first: a run that is killed in between and resumed must not have lost it.
-  save_if_best(info, tensors, complete);
+  const bool best_is_settled = save_if_best(info, tensors, complete);
   write_safetensors(path, tensors, complete);
+  prepared_ = best_is_settled;
   retire(info.ticket);
   return path;
 }
 
 void CheckpointStore::prepare_folder() {
-  if (prepared_) {
-    return;
-  }
   std::error_code error;
-  fs::create_directories(directory_, error);
+  const bool made = fs::create_directories(directory_, error);
   if (error) {
     throw FileError(directory_.string() + ": the folder cannot be created: " + error.message(),
                     error.value());
   }
+  if (prepared_ && !made) {
+    return;
+  }
+  if (prepared_) {
+    report(directory_.string() + " was removed with all its checkpoints and is made again");
+  }
   sweep_temporaries(directory_);
-  best_ = best();
-  prepared_ = true;
+  look_at_best();
 }
 
-void CheckpointStore::save_if_best(const CheckpointInfo& info, std::span<const TensorView> tensors,
+void CheckpointStore::look_at_best() {
+  const auto leave_alone = [this](const DataError& error) {
+    best_may_be_replaced_ = false;
+    report(std::string(error.what()) + "; it is left as it is");
+  };
+  best_.reset();
+  best_may_be_replaced_ = true;
+  std::error_code error;
+  const fs::path path = directory_ / kBestName;
+  if (!fs::exists(path, error) && !error) {
+    return;
+  }
+  try {
+    best_ = checkpoint_info(open_checkpoint(path));
+  } catch (const NewerFormat& newer) {
+    leave_alone(newer);
+  } catch (const ReadError& unread) {
+    leave_alone(unread);
+  } catch (const DataError& damaged) {
+    report(damaged.what());
+  }
+}
+
+bool CheckpointStore::save_if_best(const CheckpointInfo& info, std::span<const TensorView> tensors,
                                    const Metadata& metadata) {
-  if (beats(info, best_)) {
+  if (!best_may_be_replaced_ || !beats(info, best_)) {
+    return best_may_be_replaced_;
+  }
+  try {
     write_safetensors(directory_ / kBestName, tensors, metadata);
     best_ = info;
+    return true;
+  } catch (const FileError& error) {
+    report(error.what());
+    return false;
   }
 }
 
 void CheckpointStore::retire(std::int64_t saved_ticket) const {
   int kept = 0;
-  for (const Numbered& checkpoint : list(directory_)) {
-    if (checkpoint.ticket <= saved_ticket && kept < keep_last_) {
-      ++kept;
-      continue;
+  try {
+    for (const Numbered& checkpoint : list(directory_)) {
+      std::error_code error;
+      if (!fs::is_regular_file(checkpoint.path, error)) {
+        continue;
+      }
+      if (checkpoint.ticket <= saved_ticket && kept < keep_last_) {
+        ++kept;
+        continue;
+      }
+      if (!fs::remove(checkpoint.path, error) && error) {
+        report(checkpoint.path.string() + " cannot be deleted: " + error.message());
+      }
     }
-    std::error_code error;
-    fs::remove(checkpoint.path, error);
-    if (error && report_) {
-      report_(checkpoint.path.string() + " cannot be deleted: " + error.message());
-    }
+  } catch (const DataError& error) {
+    report(error.what());  // what was to be saved is saved
+  }
+}
+
+void CheckpointStore::report(const std::string& sentence) const {
+  if (report_) {
+    report_(sentence);
   }
 }
 
@@ -134,9 +180,7 @@ std::optional<CheckpointInfo> CheckpointStore::try_read(const fs::path& path) co
   } catch (const NewerFormat&) {
     throw;
   } catch (const DataError& error) {
-    if (report_) {
-      report_(error.what());
-    }
+    report(error.what());
     return std::nullopt;
   }
 }
@@ -144,7 +188,7 @@ std::optional<CheckpointInfo> CheckpointStore::try_read(const fs::path& path) co
 std::optional<CheckpointInfo> CheckpointStore::best() const {
   std::error_code error;
   const fs::path path = directory_ / kBestName;
-  return fs::exists(path, error) ? try_read(path) : std::nullopt;
+  return fs::exists(path, error) || error ? try_read(path) : std::nullopt;
 }
 
 std::optional<CheckpointInfo> CheckpointStore::latest() const {

@@ -96,10 +96,12 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
                   [](const auto& item) { return item.first.starts_with(kChecksumPrefix); });
     file.metadata_ = std::move(header.metadata);
     return file;
+  } catch (const ReadError&) {
+    throw;
   } catch (const DataError& error) {
     input.fail(error.what());
   } catch (const std::bad_alloc&) {
-    input.fail("its " + std::to_string(input.size()) + " bytes do not fit into memory");
+    input.fail_to_read("its " + std::to_string(input.size()) + " bytes do not fit into memory");
   }
 }
 

@@ -21,16 +21,22 @@ std::string errno_text() {
 
 InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
   // O_NONBLOCK: opening a FIFO by mistake must not wait for its writer.
-  fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  do {
+    fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  } while (fd_ < 0 && errno == EINTR);
   if (fd_ < 0) {
     if (errno == ENXIO) fail_as(file_kind(path_));  // a socket, or a device without its driver
-    fail("cannot be opened for reading: " + errno_text());
+    fail_to_read("cannot be opened for reading: " + errno_text());
   }
   struct stat status {};
-  const bool known = fstat(fd_, &status) == 0;
-  if (!known || !S_ISREG(status.st_mode)) {
+  if (fstat(fd_, &status) != 0) {
+    const std::string cause = errno_text();
     close(fd_);
-    fail_as(known ? file_kind(status.st_mode) : "something else");
+    fail_to_read("cannot be looked at: " + cause);
+  }
+  if (!S_ISREG(status.st_mode)) {
+    close(fd_);
+    fail_as(file_kind(status.st_mode));
   }
   size_ = static_cast<std::uint64_t>(status.st_size);
 }
@@ -44,7 +50,7 @@ std::size_t InputFile::read(std::span<std::byte> out) {
   while (done < out.size()) {
     const ssize_t got = ::read(fd_, out.data() + done, out.size() - done);
     if (got < 0 && errno != EINTR) {
-      fail("reading failed: " + errno_text());
+      fail_to_read("reading failed: " + errno_text());
     }
     if (got == 0) {
       break;
@@ -60,6 +66,10 @@ void InputFile::fail_as(std::string_view kind) const {
 
 void InputFile::fail(const std::string& cause) const {
   throw DataError(path_.string() + ": " + cause);
+}
+
+void InputFile::fail_to_read(const std::string& cause) const {
+  throw ReadError(path_.string() + ": " + cause);
 }
 
 }  // namespace passel::train

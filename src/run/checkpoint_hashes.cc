@@ -14,11 +14,14 @@ namespace {
 
 std::optional<std::pair<std::int64_t, CheckpointHashes>> parse(const std::string& text) {
   const auto line = nlohmann::json::parse(text, nullptr, false);
-  if (!line.is_object() || line.value("event", "") != "checkpoint") return std::nullopt;
+  if (!line.is_object()) return std::nullopt;
   try {
-    return std::pair(line.at("ticket").get<std::int64_t>(),
-                     CheckpointHashes{line.at("param_hash").get<std::string>(),
-                                      line.at("tensors").get<std::map<std::string, std::string>>()});
+    if (line.at("event") != "checkpoint") return std::nullopt;
+    const auto ticket = line.at("ticket").get<std::int64_t>();
+    if (line["ticket"] != ticket || ticket < 0) return std::nullopt;  // no such number
+    return std::pair(
+        ticket, CheckpointHashes{line.at("param_hash").get<std::string>(),
+                                 line.at("tensors").get<std::map<std::string, std::string>>()});
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
@@ -49,6 +52,10 @@ HashHistory read_hashes(const std::filesystem::path& metrics) {
   HashHistory history;
   for (std::string line; std::getline(in, line);) {
     if (auto entry = parse(line)) history.insert_or_assign(entry->first, std::move(entry->second));
+  }
+  if (in.bad()) {
+    throw ReadError(
+        fmt::format("{}: the metrics of this run cannot be read to their end", metrics.string()));
   }
   return history;
 }

@@ -1,6 +1,7 @@
 #include "file_text.h"
 
 #include <chrono>
+#include <system_error>
 
 #include "passel/train/errors.h"
 #include "passel/train/input_file.h"
@@ -13,11 +14,15 @@ double unix_time() {
 }
 
 std::string read_text(const std::filesystem::path& file) {
+  std::error_code error;
+  if (!std::filesystem::exists(file, error) && !error) return {};
   try {
     InputFile input(file);
     std::string text(input.size(), '\0');
     text.resize(input.read(std::as_writable_bytes(std::span(text))));
     return text;
+  } catch (const ReadError&) {
+    throw;
   } catch (const DataError&) {
     return {};
   }

@@ -18,7 +18,7 @@ inline void replace_text(const std::filesystem::path& file, std::string_view tex
 /// Unix time in seconds with its fraction.
 double unix_time();
 
-/// The whole file; empty if it cannot be read.
+/// The whole file; empty if there is none. Throws ReadError if it cannot be read.
 std::string read_text(const std::filesystem::path& file);
 
 }  // namespace passel::train

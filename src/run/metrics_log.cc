@@ -8,9 +8,11 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "file_text.h"
 #include "passel/train/errors.h"
+#include "passel/train/staleness_options.h"
 
 namespace passel::train {
 namespace {
@@ -37,7 +39,10 @@ std::int64_t whole_lines(int fd, std::int64_t size) {
   std::array<char, 4096> block;
   while (size > 0) {
     const std::int64_t start = std::max<std::int64_t>(0, size - std::int64_t{block.size()});
-    const ssize_t got = ::pread(fd, block.data(), static_cast<std::size_t>(size - start), start);
+    ssize_t got = 0;
+    do {
+      got = ::pread(fd, block.data(), static_cast<std::size_t>(size - start), start);
+    } while (got < 0 && errno == EINTR);
     if (got <= 0) return size;  // unreadable: leave it alone
     const auto end = std::string_view(block.data(), static_cast<std::size_t>(got)).rfind('\n');
     if (end != std::string_view::npos) return start + static_cast<std::int64_t>(end) + 1;
@@ -53,7 +58,22 @@ bool survives(const std::string& text, std::int64_t ticket) {
   if (event == line.end() || *event == "summary") return false;
   if (*event != "train" && *event != "eval" && *event != "checkpoint") return true;
   const auto at = line.find("ticket");
-  return at != line.end() && at->is_number_integer() && at->get<std::int64_t>() <= ticket;
+  if (at == line.end() || !at->is_number_integer()) return false;
+  return at->is_number_unsigned() ? std::cmp_less_equal(at->get<std::uint64_t>(), ticket)
+                                  : at->get<std::int64_t>() <= ticket;
+}
+
+// How many of the bytes were written, and errno if it were not all.
+std::size_t write_all(int fd, std::string_view text) {
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t written = ::write(fd, text.data() + done, text.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written == 0) errno = ENOSPC;
+    if (written <= 0) break;
+    done += static_cast<std::size_t>(written);
+  }
+  return done;
 }
 
 }  // namespace
@@ -74,6 +94,7 @@ void MetricsLog::open() {
     throw UsageError(fmt::format("{}: expected a file that can be written, got: {}.",
                                  file_.string(), std::strerror(errno)));
   }
+  ends_torn_ = false;
   size_ = whole_lines(fd_, status.st_size);
   if (size_ < status.st_size && ::ftruncate(fd_, size_) != 0) {
     throw UsageError(fmt::format("{}: expected whole lines, got a torn one that cannot be cut: {}.",
@@ -89,30 +110,44 @@ void MetricsLog::write(const char* event, Fill fill) noexcept {
     append(line.dump(-1, ' ', false, Line::error_handler_t::replace) + "\n");
   } catch (const std::exception& failure) {
     const std::lock_guard lock(mutex_);
-    if (!failed_) error_ = failure.what();
-    failed_ = true;
+    remember(failure.what());
   }
+}
+
+void MetricsLog::remember(std::string failure) {
+  if (!failed_) error_ = std::move(failure);
+  failed_ = true;
+}
+
+// The folder may be removed during a run; the next checkpoint makes it again.
+void MetricsLog::reopen_if_removed() {
+  struct stat status {};
+  if (fd_ >= 0 && (::fstat(fd_, &status) != 0 || status.st_nlink > 0)) return;
+  remember(
+      fmt::format("{}: the file was removed, its lines are lost. Training goes on; later lines "
+                  "go to a new file where its folder is there.",
+                  file_.string()));
+  open();
 }
 
 void MetricsLog::append(const std::string& line) {
   const std::lock_guard lock(mutex_);
-  ssize_t written = 0;
-  do {
-    written = ::write(fd_, line.data(), line.size());
-  } while (written < 0 && errno == EINTR);
-  if (written == static_cast<ssize_t>(line.size())) {
-    size_ += written;
+  reopen_if_removed();
+  const std::string text = ends_torn_ ? "\n" + line : line;
+  const std::size_t written = write_all(fd_, text);
+  if (written == text.size()) {
+    size_ += static_cast<std::int64_t>(written);
+    ends_torn_ = false;
     return;
   }
-  const char* const reason = written < 0 ? std::strerror(errno) : "no space for a whole line";
-  if (!failed_) {
-    error_ = fmt::format("{}: a line was lost: {}. Training goes on; later lines may be lost too.",
-                         file_.string(), reason);
+  remember(fmt::format("{}: a line was lost: {}. Training goes on; later lines may be lost too.",
+                       file_.string(), std::strerror(errno)));
+  // Part of a line must not run into the next one. If it cannot be cut either,
+  // readers meet one line that is not JSON, as after a kill.
+  if (written > 0 && ::ftruncate(fd_, size_) != 0) {
+    size_ += static_cast<std::int64_t>(written);
+    ends_torn_ = true;
   }
-  failed_ = true;
-  // Part of a line must not run into the next one. If even this fails, readers
-  // meet one line that is not JSON, as after a kill.
-  if (written > 0 && ::ftruncate(fd_, size_) != 0) size_ += written;
 }
 
 void MetricsLog::train(const TrainRecord& record) noexcept {
@@ -177,6 +212,11 @@ void MetricsLog::summary(const SummaryRecord& record) noexcept {
     line["staleness_mean"] = record.staleness.mean();
     line["staleness_max"] = record.staleness.max();
     line["staleness_counts"] = counts_of(record.staleness);
+    line["staleness_by_worker"] = Line::array();
+    for (const auto& worker : record.worker_staleness) {
+      line["staleness_by_worker"].push_back(counts_of(worker));
+    }
+    line["implied_momentum"] = implied_momentum(record.staleness.mean());
     if (!record.checkpoint.empty()) line["checkpoint"] = record.checkpoint.string();
   });
 }

@@ -75,6 +75,8 @@ RunFolder RunFolder::create(const Config& config) {
   try {
     replace_text(folder.config(), to_toml(config));
   } catch (const FileError& error) {
+    std::error_code ignored;
+    fs::remove(folder.checkpoints(), ignored);  // an empty folder may be used by the next try
     refuse(folder.root_, folder.config(), std::strerror(error.error_number()));
   }
   return folder;

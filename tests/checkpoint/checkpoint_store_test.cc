@@ -201,6 +201,95 @@ TEST_F(Checkpoints, StandWhereTheDiskIsFull) {
   EXPECT_EQ(store().best()->ticket, 200);
 }
 
+TEST_F(Checkpoints, AreSavedAgainOnceTheFullDiskHasRoom) {
+  CheckpointStore saving = store(1);
+  for (std::int64_t ticket = 100; ticket < 1000; ticket += 100) {
+    if (ticket % 300 == 0) {
+      save(saving, ticket, 0.001 * static_cast<double>(ticket));
+      EXPECT_EQ(store().latest()->ticket, ticket);
+      EXPECT_EQ(store().best()->ticket, ticket);
+      EXPECT_EQ(names_in(folder()).size(), 2U);
+    } else {
+      const FileSizeLimit full(2048);
+      EXPECT_THROW(save(saving, ticket, 1), FileError);
+    }
+  }
+}
+
+TEST_F(Checkpoints, OfOneTicketReplaceEachOther) {
+  CheckpointStore saving = store();
+  save(saving, 100, 0.5);
+  const std::string first = read_text(save(saving, 100, 0.5));
+  save(saving, 100, 0.4);
+  EXPECT_EQ(store().latest()->score, 0.4);
+  EXPECT_EQ(store().best()->score, 0.5);
+  EXPECT_EQ(read_text(folder() / "best.safetensors"), first);
+  EXPECT_THAT(names_in(folder()),
+              ElementsAre("best.safetensors", "checkpoint-000000100.safetensors"));
+}
+
+TEST_F(Checkpoints, AreFilesThatAreWholeNotAnythingOfTheirName) {
+  CheckpointStore saving = store(2);
+  save(saving, 100);
+  const std::filesystem::path empty = folder() / "checkpoint-000000200.safetensors";
+  std::filesystem::create_directories(folder() / "checkpoint-000000300.safetensors" / "data");
+  std::filesystem::create_symlink("nowhere", folder() / "checkpoint-000000400.safetensors");
+  write_text(empty, "");
+  EXPECT_EQ(store().latest()->ticket, 100);
+  EXPECT_EQ(reports_.size(), 3U);
+  std::filesystem::remove(empty);
+
+  save(saving, 500);
+  EXPECT_EQ(store().latest()->ticket, 500);
+  EXPECT_THAT(names_in(folder()), ::testing::Contains("checkpoint-000000100.safetensors"))
+      << "what is no checkpoint is not counted among those that are kept";
+  std::filesystem::remove(folder() / "checkpoint-000000500.safetensors");
+  std::filesystem::remove(folder() / "checkpoint-000000100.safetensors");
+  expect_error<DataError>([&] { store().latest(); }, {folder().string(), "all 2"});
+}
+
+TEST_F(Checkpoints, AreSavedWhereNoBestCanBe) {
+  std::filesystem::create_directories(folder() / "best.safetensors" / "data");
+  CheckpointStore saving = store();
+  save(saving, 100, 0.5);
+  EXPECT_EQ(store().latest()->ticket, 100);
+  EXPECT_THAT(reports_, ::testing::Contains(HasSubstr("best.safetensors")));
+  std::filesystem::remove_all(folder() / "best.safetensors");
+  save(saving, 200, 0.4);
+  EXPECT_EQ(store().best()->ticket, 200);
+}
+
+TEST_F(Checkpoints, AreSavedIntoAFolderThatWasRemovedMeanwhile) {
+  CheckpointStore saving = store();
+  save(saving, 100, 0.9);
+  std::filesystem::remove_all(folder());
+  save(saving, 200, 0.5);
+  EXPECT_EQ(store().latest()->ticket, 200);
+  EXPECT_EQ(store().best()->ticket, 200);
+  ASSERT_EQ(reports_.size(), 1U);
+  EXPECT_THAT(reports_[0], HasSubstr("removed"));
+
+  std::filesystem::remove_all(folder());
+  write_text(folder(), "a file");
+  expect_error<FileError>([&] { save(saving, 300); }, {folder().string(), "Not a directory"});
+  std::filesystem::remove(folder());
+  save(saving, 400);
+  EXPECT_EQ(store().latest()->ticket, 400);
+}
+
+TEST_F(Checkpoints, LeaveABestOfANewerFormatAlone) {
+  CheckpointStore saving = store();
+  save(saving, 100);
+  const std::filesystem::path best = folder() / "best.safetensors";
+  write_safetensors(best, {}, {{"passel.format_version", "2"}, {"passel.ticket", "200"}});
+  const std::string newer = read_text(best);
+  CheckpointStore resumed = store();
+  save(resumed, 200, 0.9);
+  EXPECT_EQ(read_text(best), newer);
+  EXPECT_THAT(reports_, ElementsAre(::testing::AllOf(HasSubstr("format 2"), HasSubstr("left"))));
+  EXPECT_EQ(store().latest()->ticket, 200);
+}
+
 TEST_F(Checkpoints, OfANewerFormatAreRefusedAndNotPassedOver) {
   CheckpointStore saving = store();
   save(saving, 100);
@@ -221,6 +310,8 @@ TEST_F(Checkpoints, AreToldFromOtherSafetensors) {
   expect_refusal(metadata, "passel.format_version");
   metadata["passel.format_version"] = "one";
   expect_refusal(metadata, "\"one\"");
+  metadata["passel.format_version"] = "0";
+  expect_refusal(metadata, "format 0");
   metadata["passel.format_version"] = "1";
   expect_refusal(metadata, "passel.ticket");
   metadata["passel.ticket"] = "-5";

@@ -21,7 +21,7 @@ struct CheckpointInfo {
   std::filesystem::path path;    ///< set by the store
 };
 
-/// Version of what checkpoints mean; a file with a greater one is refused.
+/// Version of what checkpoints mean; a file with another one is refused.
 inline constexpr int kCheckpointFormatVersion = 1;
 
 /// Reads and verifies one checkpoint. Throws DataError where the file is damaged, no checkpoint of
@@ -39,15 +39,19 @@ class CheckpointStore {
  public:
   using Report = std::function<void(const std::string& sentence)>;
 
-  /// Touches nothing on disk. `report` hears about every damaged file that is passed over.
+  /// Touches nothing on disk. `report` hears about every damaged file that is passed over, and what
+  /// went wrong beside a save that succeeded.
   /// Throws UsageError where keep_last < 1.
   explicit CheckpointStore(std::filesystem::path directory, int keep_last = 3,
                            Report report = nullptr);
 
   /// Writes a checkpoint (and best.safetensors, where info.score beats the best so far) and returns
-  /// its path. The first call creates the folder and sweeps the temporaries of dead writers.
-  /// A checkpoint of a later ticket is of a future that was given up (the run was resumed before
-  /// it) and is deleted. Throws FileError; the older checkpoints then still stand.
+  /// its path. The first call, and each after one that failed or that finds the folder gone,
+  /// creates the folder, sweeps the temporaries of dead writers and looks at the best so far. A
+  /// checkpoint of a later ticket is of a future that was given up (the run was resumed before it)
+  /// and is deleted. What concerns only best.safetensors or what is to be deleted is reported and
+  /// does not fail the save; a best that cannot be read, or is of a newer format, is left alone.
+  /// Throws FileError; the older checkpoints then still stand, and the next save may succeed.
   std::filesystem::path save(const CheckpointInfo& info, std::span<const TensorView> tensors,
                              const Metadata& metadata = {});
 
@@ -66,15 +70,19 @@ class CheckpointStore {
 
  private:
   void prepare_folder();
-  void save_if_best(const CheckpointInfo& info, std::span<const TensorView> tensors,
+  void look_at_best();
+  /// False where the best has to be looked at again before the next save.
+  bool save_if_best(const CheckpointInfo& info, std::span<const TensorView> tensors,
                     const Metadata& metadata);
   void retire(std::int64_t saved_ticket) const;
   std::optional<CheckpointInfo> try_read(const std::filesystem::path& path) const;
+  void report(const std::string& sentence) const;
 
   std::filesystem::path directory_;
   int keep_last_;
   Report report_;
   bool prepared_ = false;
+  bool best_may_be_replaced_ = true;
   std::optional<CheckpointInfo> best_;
 };
 

@@ -19,6 +19,12 @@ class DataError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// A file that could not be read, which says nothing about what it holds.
+class ReadError : public DataError {
+ public:
+  using DataError::DataError;
+};
+
 /// Training itself failed (exit code 1).
 class TrainingError : public std::runtime_error {
  public:

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "passel/train/staleness.h"
 
@@ -63,7 +64,8 @@ struct SummaryRecord {
   std::int64_t redone = 0;    ///< tickets granted again after a death
   std::int64_t rejected = 0;  ///< tickets whose gradient was not finite, so not applied
   StalenessHistogram staleness = {};
-  std::filesystem::path checkpoint = {};  ///< the last one; empty: left out
+  std::vector<StalenessHistogram> worker_staleness = {};  ///< by slot
+  std::filesystem::path checkpoint = {};                  ///< the last one; empty: left out
 };
 
 /// metrics.jsonl: one JSON object a line with "event" and "time" (unix seconds).
@@ -71,7 +73,8 @@ struct SummaryRecord {
 /// Lines are appended whole, and what is not finite is written as null, so each
 /// line can be parsed at any time. Writing never throws and never ends a run: a
 /// failed write is remembered for take_error(). Any thread of the process that
-/// made it may write; one process per file.
+/// made it may write; one process per file. A file that was removed is made
+/// anew where its folder is there.
 class MetricsLog {
  public:
   /// Opens or makes the file; a torn last line (its writer was killed) is cut.
@@ -89,7 +92,8 @@ class MetricsLog {
 
   /// For a run resumed from the checkpoint of `ticket`: drops train, eval and
   /// checkpoint events of later tickets, summaries, and lines that are not
-  /// JSON. Replaces the file atomically; throws UsageError if it cannot.
+  /// JSON. Replaces the file atomically; throws UsageError if it cannot be
+  /// written, ReadError if it cannot be read. Then it stays as it was.
   void truncate_after(std::int64_t ticket);
 
   /// The first failed write as a sentence, to the first call after it only.
@@ -100,11 +104,14 @@ class MetricsLog {
   template <typename Fill>
   void write(const char* event, Fill fill) noexcept;
   void append(const std::string& line);
+  void reopen_if_removed();
+  void remember(std::string failure);
 
   std::filesystem::path file_;
   std::mutex mutex_;  // guards what follows
   int fd_ = -1;
-  std::int64_t size_ = 0;  // bytes of whole lines
+  std::int64_t size_ = 0;   // bytes of whole lines
+  bool ends_torn_ = false;  // with part of a line that could not be cut
   bool failed_ = false;
   std::optional<std::string> error_;  // until taken
 };
