@@ -7,6 +7,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "passel/train/canary.h"
 #include "passel/train/checkpoint_store.h"
 #include "passel/train/errors.h"
 
@@ -140,6 +141,7 @@ Metadata checkpoint_metadata(const Snapshot& snapshot, const Config& config,
   for (const OptimizerSnapshot& optimizer : snapshot.optimizers) steps.push_back(optimizer.steps);
   return {{"config", to_json(config).dump()},
           {"optimizer_steps", steps.dump()},
+          {"canary", canary_hash()},
           {"sample_shape", sample.dump()},
           {"version", std::to_string(snapshot.version)},
           {"param_hash", param_hash(snapshot)}};
@@ -148,6 +150,9 @@ Metadata checkpoint_metadata(const Snapshot& snapshot, const Config& config,
 CheckpointHeader read_header(const SafetensorsFile& file) {
   const CheckpointInfo info = checkpoint_info(file);
   CheckpointHeader header{.ticket = info.ticket, .epoch = info.epoch};
+  // Those that were written by other programs have none.
+  const auto canary = file.metadata().find("canary");
+  if (canary != file.metadata().end()) header.canary = canary->second;
   try {
     header.config = config_from_json(nlohmann::json::parse(field(file, "config")));
     const auto sample = nlohmann::json::parse(field(file, "sample_shape"));

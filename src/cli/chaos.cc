@@ -22,7 +22,9 @@ Chaos::~Chaos() {
 
 void Chaos::run(Coordinator& coordinator, std::uint32_t workers) {
   std::minstd_rand random;
-  const auto below = [&](std::uint32_t limit) { return static_cast<std::uint32_t>(random()) % limit; };
+  const auto below = [&](std::uint32_t limit) {
+    return static_cast<std::uint32_t>(random()) % limit;
+  };
   while (pause(milliseconds(50 + below(300)))) {
     const std::uint32_t slot = below(workers);
     if (below(8) != 0) {

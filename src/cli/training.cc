@@ -9,6 +9,8 @@
 
 #include <algorithm>
 
+#include "passel/kernels/isa.h"
+#include "passel/train/canary.h"
 #include "passel/train/errors.h"
 #include "passel/train/machine_limits.h"
 #include "passel/train/manifest.h"
@@ -66,6 +68,16 @@ void check_tickets_left(std::int64_t first, std::int64_t total) {
       total));
 }
 
+// Where a run that promises the same bits goes on with another arithmetic.
+std::string other_bits(const SavedRun& saved, const Config& config) {
+  const std::string& theirs = saved.header.canary;
+  if (config.mode == "hogwild" || theirs.empty() || theirs == canary_hash()) return {};
+  return fmt::format(
+      "this machine computes other bits than the one that wrote {} (canary {} instead of {}): the "
+      "run goes on, but not bit by bit as it would have there",
+      saved.file.path().string(), canary_hash(), theirs);
+}
+
 Start read_start(const std::filesystem::path& from, const Config& config, const Dataset& dataset,
                  const BatchPlan& plan, const Model& model) {
   if (from.empty()) return {};
@@ -73,7 +85,8 @@ Start read_start(const std::filesystem::path& from, const Config& config, const 
   check_same_model(saved, config, dataset.shape());
   check_same_rule(saved, config);
   return {.ticket = resume_ticket(saved, config, plan),
-          .snapshot = read_snapshot(saved.file, saved.header, model, true)};
+          .snapshot = read_snapshot(saved.file, saved.header, model, true),
+          .warning = other_bits(saved, config)};
 }
 
 // What a run that ended by itself or by a signal says of itself.
@@ -127,7 +140,8 @@ Outcome run_training(Training& training, const RunFolder& folder,
   if (start.snapshot) metrics.truncate_after(start.ticket);
   tensorboard::EventFile events(folder.root(),
                                 start.snapshot ? std::optional(start.ticket) : std::nullopt);
-  Manifest manifest(folder.manifest(), argv, config.seed, TORCH_VERSION);
+  Manifest manifest(folder.manifest(), argv, config.seed, TORCH_VERSION,
+                    {{"isa", kernels::isa()}, {"canary", canary_hash()}});
 
   shm::Arena arena = shm::Arena::create("passel", TrainingMemory::capacity(config, training.model));
   TrainingMemory memory = TrainingMemory::create(arena, config, training.model);
@@ -148,6 +162,7 @@ Outcome run_training(Training& training, const RunFolder& folder,
     if (start.ticket > 0) {
       progress.note(fmt::format("goes on from the checkpoint of ticket {}", start.ticket));
     }
+    if (!start.warning.empty()) progress.warn(start.warning);
     const std::string crowded = crowding(config.workers, cores_allowed());
     if (!crowded.empty()) progress.warn(crowded);
     coordinator.spawn_workers();

@@ -1,7 +1,11 @@
 #include <fmt/format.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "chaos.h"
 #include "commands.h"
+#include "passel/train/canary.h"
 #include "passel/train/checkpoint_hashes.h"
 #include "passel/train/errors.h"
 #include "training.h"
@@ -39,6 +43,17 @@ HashHistory read_expected(const RunFolder& folder) {
                               folder.metrics().string()));
 }
 
+// Why the bits can hardly be the same, if that is known.
+std::string other_arithmetic(const RunFolder& original) {
+  std::ifstream in(original.manifest());
+  const auto manifest = nlohmann::json::parse(in, nullptr, false);
+  const auto canary = manifest.is_object() ? manifest.value("canary", nlohmann::json()) : nullptr;
+  if (!canary.is_string() || canary == canary_hash()) return {};
+  return fmt::format(
+      ". This machine or build computes other bits than that of the run: canary {} instead of {}",
+      canary_hash(), canary.get<std::string>());
+}
+
 }  // namespace
 
 int run_verify(const Command& command, const std::vector<std::string>& argv) {
@@ -62,8 +77,8 @@ int run_verify(const Command& command, const std::vector<std::string>& argv) {
 
   const auto difference = first_difference(expected, read_hashes(folder.metrics()));
   if (difference) {
-    fmt::print("{}: NOT the same bits. {}. The repetition is in {}\n", original.root().string(),
-               *difference, folder.root().string());
+    fmt::print("{}: NOT the same bits. {}. The repetition is in {}{}\n", original.root().string(),
+               *difference, folder.root().string(), other_arithmetic(original));
     return 1;
   }
   fs::remove_all(folder.root());

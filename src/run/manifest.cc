@@ -91,11 +91,12 @@ json describe_machine(const std::string& torch_version) {
 }
 
 Manifest::Manifest(std::filesystem::path file, const std::vector<std::string>& argv,
-                   std::uint64_t seed, const std::string& torch_version)
+                   std::uint64_t seed, const std::string& torch_version, const json& more)
     : file_(std::move(file)), contents_(describe_machine(torch_version)) {
   contents_["argv"] = argv;
   contents_["seed"] = seed;
   contents_["start_time"] = unix_time();
+  contents_.update(more);
   json previous = json::parse(read_text(file_), nullptr, false);
   if (previous.is_object()) {
     json earlier = previous.value("previous", json::array());

@@ -1,9 +1,13 @@
 // Asynchronous runs whose result depends on nothing but their configuration.
 #include <signal.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
 #include <random>
 #include <set>
 
+#include "passel/kernels/isa.h"
 #include "small_run.h"
 #include "support/stress.h"
 
@@ -56,6 +60,27 @@ TEST_P(SameBits, ComeOfAnyNumberOfWorkers) {
   EXPECT_EQ(hashes.size(), 1U);
 }
 
+TEST_P(SameBits, ComeOfEveryInstructionSetOfTheMachine) {
+  const auto available = kernels::available_isas();
+  std::set<std::string> hashes, canaries;
+  for (const std::string isa : {"avx512", "avx2", "neon", "scalar"}) {
+    if (std::ranges::count(available, isa) == 0) {
+      continue;
+    }
+    setenv("PASSEL_ISA", isa.c_str(), 1);
+    const Finished finished = run_passel(train(with_rule({"--epochs", "3"}), isa));
+    unsetenv("PASSEL_ISA");
+    ASSERT_EQ(finished.code, 0) << finished.text;
+    hashes.insert(hash(isa));
+    std::ifstream in(run(isa) / "manifest.json");
+    const auto manifest = nlohmann::json::parse(in);
+    EXPECT_EQ(manifest.at("isa"), isa) << "it was used";
+    canaries.insert(manifest.at("canary"));
+  }
+  EXPECT_EQ(hashes.size(), 1U);
+  EXPECT_EQ(canaries.size(), 1U);
+}
+
 TEST_P(SameBits, ComeOfARunWhoseWorkersAreKilled) {
   const int wanted_kills = stress_size(4, 100);
   const std::int64_t tickets = 900 * wanted_kills;
@@ -105,14 +130,14 @@ TEST_P(SameBits, ComeOfARunThatWasStoppedAndResumedWithOtherWorkers) {
   EXPECT_EQ(hash(), undisturbed(2400));
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, SameBits,
-                         ::testing::Values(Rule{"OrderedAdam", {"--mode", "ordered"}},
-                                           Rule{"OrderedMomentum",
-                                                {"--mode", "ordered", "--staleness", "3",
-                                                 "--optimizer", "sgd", "--momentum", "0.9", "--lr",
-                                                 "0.01"}},
-                                           Rule{"SyncAdam", {"--mode", "sync", "--shards", "3"}}),
-                         [](const auto& rule) { return rule.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Of, SameBits,
+    ::testing::Values(Rule{"OrderedAdam", {"--mode", "ordered"}},
+                      Rule{"OrderedMomentum",
+                           {"--mode", "ordered", "--staleness", "3", "--optimizer", "sgd",
+                            "--momentum", "0.9", "--lr", "0.01"}},
+                      Rule{"SyncAdam", {"--mode", "sync", "--shards", "3"}}),
+    [](const auto& rule) { return rule.param.name; });
 
 using Modes = SmallRun;
 

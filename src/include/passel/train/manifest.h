@@ -24,10 +24,11 @@ nlohmann::json describe_machine(const std::string& torch_version);
 /// finish() return false.
 class Manifest {
  public:
-  /// Writes describe_machine() and argv, seed, start_time (unix seconds). An
-  /// older manifest in the same place (a resumed run) moves into "previous".
+  /// Writes describe_machine() and argv, seed, start_time (unix seconds), and the
+  /// members of the object `more`. An older manifest in the same place (a resumed
+  /// run) moves into "previous".
   Manifest(std::filesystem::path file, const std::vector<std::string>& argv, std::uint64_t seed,
-           const std::string& torch_version);
+           const std::string& torch_version, const nlohmann::json& more = nlohmann::json::object());
 
   /// Adds "exit": {reason, code, time}.
   bool finish(std::string_view reason, int exit_code);

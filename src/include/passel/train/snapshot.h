@@ -57,6 +57,7 @@ struct CheckpointHeader {
   std::int64_t ticket = 0;
   std::int64_t epoch = 0;
   std::int64_t version = 0;
+  std::string canary;                         // see canary_hash(); empty: unknown
   std::vector<std::int64_t> optimizer_steps;  // one for each optimiser saved
 };
 CheckpointHeader read_header(const SafetensorsFile& file);
