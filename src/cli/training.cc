@@ -12,6 +12,7 @@
 #include "passel/kernels/isa.h"
 #include "passel/train/canary.h"
 #include "passel/train/errors.h"
+#include "passel/train/learning_rate.h"
 #include "passel/train/machine_limits.h"
 #include "passel/train/manifest.h"
 #include "saved_run.h"
@@ -124,6 +125,7 @@ Training::Training(Config run, const std::filesystem::path& from)
       model(dataset->shape(), config.hidden_size, config.seed),
       total(ticket_count(config, plan)) {
   check_against_data(config, *dataset, total);
+  static_cast<void>(LearningRate(config, plan));  // refuses a warm-up that has no end
   start = read_start(from, config, *dataset, plan, model);
   check_tickets_left(start.ticket, total);
 }

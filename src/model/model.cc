@@ -42,8 +42,9 @@ at::Tensor Model::predict(const at::Tensor& x) {
   return linear(module_->last_hidden(x), module_->head->weight, module_->head->bias);
 }
 
-at::Tensor Model::loss(const at::Tensor& x, const at::Tensor& target) {
-  const at::Tensor h_last = module_->last_hidden(x);
+at::Tensor Model::loss(const at::Tensor& x, const at::Tensor& target, const at::Tensor& dropout) {
+  at::Tensor h_last = module_->last_hidden(x);
+  if (dropout.defined()) h_last = h_last.mul(dropout);
   const auto& head = *module_->head;
   return shape_.classes > 0 ? linear_cross_entropy(h_last, head.weight, head.bias, target)
                             : linear_mse(h_last, head.weight, head.bias, target);

@@ -6,8 +6,11 @@
 namespace passel::train {
 
 Schedule Schedule::of(const Config& config) {
-  if (config.mode == "ordered") return {.group = 1, .staleness = config.staleness};
-  if (config.mode == "sync") return {.group = config.shards, .staleness = 0};
+  if (config.mode == "ordered") {
+    return {
+        .group = 1, .staleness = config.staleness, .reads_base = config.delay_compensation != 0};
+  }
+  if (config.mode == "sync") return {.group = config.shards};
   return {};
 }
 

@@ -2,10 +2,22 @@
 
 #include <array>
 
+#include "passel/train/staleness_options.h"
+
 namespace passel::train {
 
 Optimizer::Optimizer(const Config& config, std::vector<shm::ParameterSpan> spans)
-    : options_(update_options(config)), clip_norm_(config.clip_norm), spans_(std::move(spans)) {}
+    : options_(update_options(config)),
+      clip_norm_(config.clip_norm),
+      staleness_lr_(config.staleness_lr),
+      spans_(std::move(spans)) {
+  // Not in update_options(): the state that is kept and saved does not depend on the correction.
+  options_.momentum = explicit_momentum(config);
+}
+
+double Optimizer::stale_lr(double lr, std::int64_t staleness) const noexcept {
+  return lr * staleness_factor(staleness_lr_, staleness);
+}
 
 // The norm has no limit where clip_norm is 0.
 float Optimizer::scale(double squared_norm) const noexcept {

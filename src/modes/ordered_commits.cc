@@ -14,7 +14,8 @@ OrderedCommits::OrderedCommits(const Config& config, const TrainingMemory& memor
       states_(memory.optimizers),
       gradients_(memory.gradients),
       process_(process),
-      sum_(schedule_.group == 1 ? 0 : memory.parameters.values().size()) {}
+      compensation_(static_cast<float>(config.delay_compensation)),
+      made_(schedule_.group == 1 && compensation_ == 0 ? 0 : memory.parameters.values().size()) {}
 
 void OrderedCommits::publish(std::int64_t ticket, const Contribution& contribution) const noexcept {
   commits_.publish(ticket, contribution);
@@ -41,21 +42,42 @@ void OrderedCommits::commit(std::int64_t ticket, const Contribution& last) noexc
   for (std::int64_t t = first; t <= ticket; ++t) {
     if (!commits_.entry(t)->accepted) return;
   }
-  const float* const gradients =
-      schedule_.group == 1 ? gradient(first).data() : mean_gradient(first);
-  const auto gradient = [&](std::size_t i) { return gradients + optimizer_.spans()[i].begin; };
-  const double square =
-      schedule_.group == 1 ? last.squared_norm : optimizer_.squared_norm(gradient);
+  const StepGradient made = gradient_of_step(step, last);
+  const auto gradient = [&](std::size_t i) { return made.values + optimizer_.spans()[i].begin; };
   const OptimizerState& state = states_[static_cast<std::size_t>(step + 1) % states_.size()];
   const std::int64_t steps = state.steps->load() + 1;
-  optimizer_.apply(versions_[static_cast<std::size_t>(step + 1) % versions_.size()], state,
-                   gradient, square, last.lr, steps);
+  const double lr = optimizer_.stale_lr(last.lr, step - schedule_.base_of(ticket));
+  optimizer_.apply(version(step + 1), state, gradient, made.squared_norm, lr, steps);
   state.steps->store(steps);
+}
+
+// The compensation, of the third power of the gradient, may overflow where the gradient does not:
+// then the gradient is taken as it is.
+OrderedCommits::StepGradient OrderedCommits::gradient_of_step(std::int64_t step,
+                                                              const Contribution& last) noexcept {
+  const std::int64_t first = step * schedule_.group;
+  const StepGradient plain{gradient(first).data(), last.squared_norm};
+  if (made_.empty()) return plain;
+  if (schedule_.group > 1) {
+    mean_gradient(first);
+  } else {
+    compensate(step);
+  }
+  const double square = optimizer_.squared_norm(
+      [&](std::size_t i) { return made_.data() + optimizer_.spans()[i].begin; });
+  if (schedule_.group == 1 && !std::isfinite(square)) return plain;
+  return {made_.data(), square};
+}
+
+void OrderedCommits::compensate(std::int64_t step) noexcept {
+  const auto base = version(schedule_.base_of(step));
+  kernels::compensate_delay(compensation_, gradient(step).data(), version(step).data(), base.data(),
+                            made_.data(), made_.size());
 }
 
 void OrderedCommits::carry_over(std::int64_t step) noexcept {
   const auto from = static_cast<std::size_t>(step), to = from + 1;
-  std::ranges::copy(versions_[from % versions_.size()], versions_[to % versions_.size()].begin());
+  std::ranges::copy(version(step), version(step + 1).begin());
   const OptimizerState& before = states_[from % states_.size()];
   const OptimizerState& after = states_[to % states_.size()];
   for (std::size_t s = 0; s < before.blocks.size(); ++s) {
@@ -65,15 +87,14 @@ void OrderedCommits::carry_over(std::int64_t step) noexcept {
 }
 
 // Added in the order of the tickets: the same bits whoever computed them.
-const float* OrderedCommits::mean_gradient(std::int64_t first) noexcept {
-  std::ranges::copy(gradient(first), sum_.begin());
+void OrderedCommits::mean_gradient(std::int64_t first) noexcept {
+  std::ranges::copy(gradient(first), made_.begin());
   for (std::int64_t t = first + 1; t < first + schedule_.group; ++t) {
     const std::span<const float> next = gradient(t);
-    for (std::size_t i = 0; i < sum_.size(); ++i) sum_[i] += next[i];
+    for (std::size_t i = 0; i < made_.size(); ++i) made_[i] += next[i];
   }
   const float share = 1.0F / static_cast<float>(schedule_.group);
-  for (float& value : sum_) value *= share;
-  return sum_.data();
+  for (float& value : made_) value *= share;
 }
 
 }  // namespace passel::train

@@ -9,6 +9,61 @@
 #include "passel/train/wording.h"
 
 namespace passel::train {
+namespace {
+
+bool spans_epochs(const Config& config) {
+  return config.lr_schedule == "linear" || config.lr_schedule == "cosine";
+}
+
+void check_learning_rate(const Config& config) {
+  if (config.lr_min != 0 && !spans_epochs(config)) {
+    throw UsageError(
+        fmt::format("lr_min: expected 0 with the lr_schedule {}, got {}. Only linear and cosine "
+                    "end at a rate of their own.",
+                    config.lr_schedule, config.lr_min));
+  }
+  if (config.lr_min > config.lr) {
+    throw UsageError(
+        fmt::format("lr_min: expected at most lr ({}), got {}.", config.lr, config.lr_min));
+  }
+}
+
+void check_staleness_options(const Config& config) {
+  const auto refuse = [&](const char* name, const char* off, const std::string& got,
+                          const char* why) {
+    throw UsageError(fmt::format("{}: expected {} with the mode {}, got {}. {}", name, off,
+                                 config.mode, got, why));
+  };
+  if (config.staleness_lr != 0 && config.mode == "sync") {
+    refuse("staleness_lr", "0", fmt::format("{}", config.staleness_lr),
+           "Its gradients are never stale.");
+  }
+  if (config.delay_compensation != 0 && config.mode != "ordered") {
+    refuse("delay_compensation", "0", fmt::format("{}", config.delay_compensation),
+           "Only ordered keeps the parameters that a stale gradient was computed from.");
+  }
+  if (!config.momentum_correction) return;
+  if (config.mode == "sync") {
+    refuse("momentum_correction", "false", "true", "It adds no momentum of its own.");
+  }
+  if (config.momentum == 0) {
+    throw UsageError(
+        "momentum_correction: expected a momentum to lower, got 0. Set the optimizer to sgd and "
+        "momentum to the one that is wanted in all.");
+  }
+}
+
+// linear and cosine span the epochs: with others even the tickets already trained would have had
+// other rates.
+void check_epochs(const Config& config, std::int64_t epochs) {
+  if (epochs == config.epochs || !spans_epochs(config)) return;
+  throw UsageError(fmt::format(
+      "epochs: expected {} as before, over which the lr_schedule {} goes, got {}. Stop before with "
+      "max_tickets, or start a new run from the checkpoint: passel train --resume FILE.",
+      config.epochs, config.lr_schedule, epochs));
+}
+
+}  // namespace
 
 void validate(const Config& config) {
   for (const Field& field : config_fields()) check_field(config, field, std::string(field.name));
@@ -23,6 +78,8 @@ void validate(const Config& config) {
                     "can keep an optimizer for each worker.",
                     config.mode));
   }
+  check_learning_rate(config);
+  check_staleness_options(config);
   if (config.dataset == "fashion-mnist" && config.data.empty()) {
     throw UsageError(
         "data: expected the folder of Fashion-MNIST, got nothing. "
@@ -32,7 +89,10 @@ void validate(const Config& config) {
 
 Config with_overrides(Config config, const Overrides& overrides) {
   if (overrides.data) config.data = *overrides.data;
-  if (overrides.epochs) config.epochs = *overrides.epochs;
+  if (overrides.epochs) {
+    check_epochs(config, *overrides.epochs);
+    config.epochs = *overrides.epochs;
+  }
   if (overrides.max_tickets) config.max_tickets = *overrides.max_tickets;
   if (overrides.workers) config.workers = *overrides.workers;
   if (overrides.log_interval) config.log_interval = *overrides.log_interval;

@@ -28,7 +28,7 @@ BatchLoader::BatchLoader(const Dataset& dataset, BatchPlan plan, const Config& c
                          const shm::Arena& arena, std::span<std::byte> batches)
     : dataset_(dataset),
       plan_(std::move(plan)),
-      lr_(config.lr),
+      lr_(config, plan_),
       arena_(arena),
       batches_(batches),
       stride_(batch_bytes(config, dataset.shape())) {}
@@ -39,7 +39,7 @@ Grant BatchLoader::fill(std::int64_t ticket, const shm::Lease& lease) {
                                  batches_.subspan(lease.buffer * stride_, stride_));
   return {.ticket = ticket,
           .lease = lease,
-          .lr = lr_,
+          .lr = lr_.at(ticket),
           .x = shm::to_handle(arena_, batch.x),
           .target = shm::to_handle(arena_, batch.target)};
 }

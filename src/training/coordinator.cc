@@ -317,10 +317,12 @@ Outcome Coordinator::finish() {
 
 Reporter::State Coordinator::state() const {
   const auto epoch = std::min(tickets_.done(), tickets_.total() - 1);
+  const auto newest = std::max<std::int64_t>(tickets_.done() - 1, 0);
   return {.done = tickets_.done(),
           .total = tickets_.total(),
           .epoch = loader_.plan().epoch_of(epoch) + 1,
-          .workers = crew_.alive()};
+          .workers = crew_.alive(),
+          .lr = loader_.lr().at(newest)};
 }
 
 }  // namespace passel::train

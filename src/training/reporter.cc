@@ -27,7 +27,8 @@ Reporter::Reporter(const Config& config, MetricsLog& metrics, tensorboard::Event
       metrics_(metrics),
       events_(events),
       progress_(progress),
-      redraw_(tty ? std::chrono::milliseconds(100) : std::chrono::milliseconds(2000)) {}
+      redraw_(tty ? std::chrono::milliseconds(100) : std::chrono::milliseconds(2000)),
+      worker_staleness_(static_cast<std::size_t>(config.workers)) {}
 
 void Reporter::start() {
   started_ = Clock::now();
@@ -55,6 +56,7 @@ void Reporter::ticket(const Done& done, std::int64_t samples, const State& state
     const auto staleness = static_cast<std::uint64_t>(done.applied_version - done.base_version);
     interval_.staleness.add(staleness);
     staleness_.add(staleness);
+    worker_staleness_[done.lease.slot].add(staleness);
   }
   ++tickets_;
   samples_ += samples;
@@ -67,7 +69,7 @@ void Reporter::close_interval(const State& state) {
       .ticket = state.done,
       .epoch = state.epoch,
       .loss = interval_.loss / static_cast<double>(interval_.tickets),
-      .lr = config_.lr,
+      .lr = state.lr,
       .samples_per_second = static_cast<double>(interval_.samples) / seconds(now - interval_.begin),
       .staleness_mean = interval_.staleness.mean(),
       .staleness_max = interval_.staleness.max(),
@@ -91,7 +93,7 @@ void Reporter::show(const State& state) {
        .epoch = state.epoch,
        .loss = last_.loss,
        .samples_per_second = last_.samples_per_second,
-       .lr = config_.lr,
+       .lr = state.lr,
        .workers_alive = state.workers,
        .staleness_mean = last_.staleness_mean,
        .elapsed = elapsed(),
@@ -140,6 +142,7 @@ SummaryRecord Reporter::summary() const {
   record.mode = config_.mode;
   record.workers = config_.workers;
   record.staleness = staleness_;
+  record.worker_staleness = worker_staleness_;
   record.checkpoint = checkpoint_;
   return record;
 }

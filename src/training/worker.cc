@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "passel/train/dropout.h"
 #include "passel/train/mode.h"
 #include "passel/train/model.h"
 #include "passel/train/training_memory.h"
@@ -70,7 +71,9 @@ class Worker {
       throw std::runtime_error("ticket " + std::to_string(grant.ticket) +
                                ": the grant's tensor handles are damaged");
     }
-    const at::Tensor loss = model_.loss(*x, *target);
+    const at::Tensor dropout = dropout_factors(config_.dropout, config_.seed, grant.ticket,
+                                               x->size(1), config_.hidden_size);
+    const at::Tensor loss = model_.loss(*x, *target, dropout);
     loss.backward();
     collect_gradients();
     const auto value = loss.item<float>();

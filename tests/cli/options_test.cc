@@ -57,6 +57,14 @@ TEST(Options, TrainTakesEveryOption) {
   expected.max_tickets = 1000;
   expected.optimizer = "sgd";
   expected.lr = 0.1;
+  expected.lr_schedule = "cosine";
+  expected.lr_warmup = 100;
+  expected.lr_step = 2;
+  expected.lr_gamma = 0.5;
+  expected.lr_min = 0.01;
+  expected.dropout = 0.25;
+  expected.staleness_lr = 0.5;
+  expected.momentum_correction = true;
   expected.momentum = 0.9;
   expected.weight_decay = 1e-4;
   expected.clip_norm = 0;
@@ -90,6 +98,21 @@ TEST(Options, TrainTakesEveryOption) {
                                       "sgd",
                                       "--lr",
                                       "0.1",
+                                      "--lr-schedule",
+                                      "cosine",
+                                      "--lr-warmup",
+                                      "100",
+                                      "--lr-step",
+                                      "2",
+                                      "--lr-gamma",
+                                      "0.5",
+                                      "--lr-min",
+                                      "0.01",
+                                      "--dropout",
+                                      "0.25",
+                                      "--staleness-lr",
+                                      "0.5",
+                                      "--momentum-correction",
                                       "--momentum=0.9",
                                       "--weight-decay",
                                       "1e-4",

@@ -136,6 +136,13 @@ INSTANTIATE_TEST_SUITE_P(
                       Rule{"OrderedMomentum",
                            {"--mode", "ordered", "--staleness", "3", "--optimizer", "sgd",
                             "--momentum", "0.9", "--lr", "0.01"}},
+                      Rule{"OrderedStalenessOptions",
+                           {"--mode", "ordered", "--staleness", "3", "--optimizer", "sgd",
+                            "--momentum", "0.9", "--lr", "0.01", "--staleness-lr", "0.5",
+                            "--delay-compensation", "1", "--momentum-correction"}},
+                      Rule{"OrderedDropoutCosine",
+                           {"--mode", "ordered", "--dropout", "0.3", "--lr-schedule", "cosine",
+                            "--lr-warmup", "20"}},
                       Rule{"SyncAdam", {"--mode", "sync", "--shards", "3"}}),
     [](const auto& rule) { return rule.param.name; });
 

@@ -86,6 +86,7 @@ TEST(Config, RefusesNumbersOutOfRange) {
   EXPECT_THAT(refusal({{"lr", -0.1}}), HasSubstr("got -0.1"));
   EXPECT_THAT(refusal({{"momentum", 1.0}, {"optimizer", "sgd"}}),
               HasSubstr("from 0 to less than 1, got 1"));
+  EXPECT_THAT(refusal({{"dropout", 1}}), HasSubstr("from 0 to less than 1, got 1"));
   EXPECT_THAT(refusal({{"epochs", UINT64_MAX}}), HasSubstr("got 18446744073709551615"));
   EXPECT_THAT(refusal({{"seed", -1}}), HasSubstr("seed: expected a whole number from 0"));
 }
@@ -121,6 +122,56 @@ TEST(Config, RefusesMomentumThatWouldBeIgnored) {
   EXPECT_THAT(refusal({{"momentum", 0.9}, {"optimizer", "adam"}}),
               HasSubstr("momentum: expected 0 with the optimizer adam, got 0.9"));
   EXPECT_NO_THROW(config_from_json({{"momentum", 0.9}, {"optimizer", "sgd"}}));
+}
+
+TEST(Config, RefusesAnEndOfTheLearningRateThatIsNoneOrAboveItsStart) {
+  EXPECT_THAT(refusal({{"lr_min", 0.001}}),
+              HasSubstr("lr_min: expected 0 with the lr_schedule constant, got 0.001"));
+  EXPECT_THAT(refusal({{"lr_schedule", "step"}, {"lr_min", 0.001}}), HasSubstr("lr_schedule step"));
+  EXPECT_THAT(refusal({{"lr_schedule", "cosine"}, {"lr", 0.001}, {"lr_min", 0.002}}),
+              HasSubstr("lr_min: expected at most lr (0.001), got 0.002"));
+  EXPECT_NO_THROW(config_from_json({{"lr_schedule", "linear"}, {"lr", 0.001}, {"lr_min", 0.001}}));
+}
+
+TEST(Config, RefusesStalenessOptionsWhereNothingIsStale) {
+  EXPECT_THAT(refusal({{"mode", "sync"}, {"staleness_lr", 1}}),
+              HasSubstr("staleness_lr: expected 0 with the mode sync, got 1"));
+  EXPECT_THAT(refusal({{"mode", "sync"},
+                       {"optimizer", "sgd"},
+                       {"momentum", 0.9},
+                       {"momentum_correction", true}}),
+              HasSubstr("momentum_correction: expected false with the mode sync"));
+  EXPECT_THAT(refusal({{"momentum_correction", true}}),
+              HasSubstr("momentum_correction: expected a momentum to lower, got 0"));
+  for (const char* mode : {"hogwild", "ordered"}) {
+    EXPECT_NO_THROW(config_from_json({{"mode", mode},
+                                      {"staleness_lr", 0.5},
+                                      {"optimizer", "sgd"},
+                                      {"momentum", 0.9},
+                                      {"momentum_correction", true}}));
+  }
+}
+
+TEST(Config, RefusesDelayCompensationWhereTheParametersReadAreNotKept) {
+  for (const char* mode : {"hogwild", "sync"}) {
+    EXPECT_THAT(refusal({{"mode", mode}, {"delay_compensation", 0.5}}),
+                HasSubstr(std::string("delay_compensation: expected 0 with the mode ") + mode));
+  }
+  EXPECT_NO_THROW(config_from_json({{"mode", "ordered"}, {"delay_compensation", 0.5}}));
+}
+
+TEST(Config, ChangesNoEpochsThatTheLearningRateGoesOver) {
+  Overrides overrides;
+  overrides.epochs = 16;
+  for (const char* schedule : {"linear", "cosine"}) {
+    const Config config = config_from_json({{"lr_schedule", schedule}, {"epochs", 8}});
+    EXPECT_THAT(error_of<UsageError>([&] { with_overrides(config, overrides); }),
+                AllOf(HasSubstr("epochs: expected 8 as before"), HasSubstr(schedule)));
+    overrides.epochs = 8;
+    EXPECT_NO_THROW(with_overrides(config, overrides));
+    overrides.epochs = 16;
+  }
+  EXPECT_EQ(with_overrides(config_from_json({{"lr_schedule", "step"}}), overrides).epochs, 16);
 }
 
 TEST(Config, RefusesAnEmptyDataFolderUnlessNoneIsNeeded) {

@@ -112,6 +112,8 @@ TEST_F(MetricsLogTest, SummaryHoldsAllItsFields) {
                        .checkpoint = "c/10"};
   record.staleness.add(0);
   record.staleness.add(2);
+  record.worker_staleness.resize(2);
+  record.worker_staleness[1] = record.staleness;
   MetricsLog sut(file_);
   sut.summary(record);
   json line = lines_of(file_).at(0);
@@ -119,7 +121,8 @@ TEST_F(MetricsLogTest, SummaryHoldsAllItsFields) {
   EXPECT_EQ(line, json::parse(R"({"event":"summary","tickets":10,"samples":640,"seconds":2.0,
       "samples_per_second":320.0,"test_accuracy":0.9,"param_hash":"0123456789abcdef",
       "mode":"hogwild","workers":2,"respawns":1,"redone":3,"rejected":4,"staleness_mean":1.0,
-      "staleness_max":2,"staleness_counts":[1,0,1],"checkpoint":"c/10"})"));
+      "staleness_max":2,"staleness_counts":[1,0,1],
+      "staleness_by_worker":[[],[1,0,1]],"implied_momentum":0.5,"checkpoint":"c/10"})"));
 }
 
 TEST_F(MetricsLogTest, WritesNullForWhatIsNotFinite) {

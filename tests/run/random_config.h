@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -45,6 +46,11 @@ inline Config random_config(std::mt19937_64& random) {
   }
   if (config.optimizer != "sgd") config.momentum = 0;
   if (config.mode != "hogwild") config.optimizer_state = "shared";
+  const bool has_end = config.lr_schedule == "linear" || config.lr_schedule == "cosine";
+  config.lr_min = has_end ? std::min(config.lr_min, config.lr) : 0;
+  if (config.mode == "sync") config.staleness_lr = 0;
+  if (config.mode != "ordered") config.delay_compensation = 0;
+  if (config.mode == "sync" || config.momentum == 0) config.momentum_correction = false;
   return config;
 }
 

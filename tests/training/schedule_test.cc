@@ -32,11 +32,13 @@ TEST(Schedule, KeepsEveryVersionAndGradientUntilItsLastReaderIsDone) {
   for (const std::int64_t group : {1, 2, 3}) {
     for (const std::int64_t staleness : {0, 1, 2, 5}) {
       const Schedule schedule{.group = group, .staleness = staleness};
+      const Schedule with_base{.group = group, .staleness = staleness, .reads_base = true};
       for (std::int64_t step = 0; step < 20; ++step) {
         const std::int64_t overwritten = step + 1 - schedule.versions();
         EXPECT_NE(overwritten, step) << "it is what the step is made from";
         // Tickets from the step after this one on are open or to come.
         EXPECT_LT(overwritten, schedule.base_of((step + 1) * group));
+        EXPECT_LT(step + 1 - with_base.versions(), with_base.base_of(step * group));
       }
       for (std::int64_t ticket = 0; ticket < 60; ++ticket) {
         // Whoever writes this gradient knows that all tickets before needs() are committed.

@@ -67,4 +67,12 @@ double squared_norm(const float* values, std::size_t n) noexcept;
 /// over several arrays is the sum of theirs. NaN for NaN, 0 for an infinite norm.
 float clip_scale(double squared_norm, double limit) noexcept;
 
+/// out = gradient + lambda * gradient * gradient * (now - then), each [n]: a gradient that was
+/// computed from the parameters `then`, as it would be at `now`, to first order, with lambda *
+/// gradient^2 for the diagonal of the Hessian. Zheng et al.: "Asynchronous stochastic gradient
+/// descent with delay compensation", ICML 2017 (arXiv 1609.08326). `out` may be `gradient`. Same
+/// bits on every instruction set.
+void compensate_delay(float lambda, const float* gradient, const float* now, const float* then,
+                      float* out, std::size_t n) noexcept;
+
 }  // namespace passel::kernels

@@ -7,6 +7,7 @@
 #include "passel/train/batch_plan.h"
 #include "passel/train/config.h"
 #include "passel/train/dataset.h"
+#include "passel/train/learning_rate.h"
 #include "passel/train/training_memory.h"
 
 namespace passel::train {
@@ -22,11 +23,12 @@ class BatchLoader {
   Grant fill(std::int64_t ticket, const shm::Lease& lease);
 
   const BatchPlan& plan() const { return plan_; }
+  const LearningRate& lr() const { return lr_; }
 
  private:
   const Dataset& dataset_;
   BatchPlan plan_;
-  double lr_;
+  LearningRate lr_;
   const shm::Arena& arena_;
   std::span<std::byte> batches_;
   std::size_t stride_;

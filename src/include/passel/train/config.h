@@ -20,6 +20,7 @@ struct Config {
 
   // model
   std::int64_t hidden_size = 128;
+  double dropout = 0;
 
   // optimisation
   std::int64_t epochs = 8;
@@ -27,6 +28,11 @@ struct Config {
   std::int64_t max_tickets = 0;  ///< 0: all tickets of all epochs
   std::string optimizer = "adam";
   double lr = 0.002;
+  std::string lr_schedule = "constant";
+  std::int64_t lr_warmup = 0;  ///< tickets
+  std::int64_t lr_step = 1;    ///< schedule step: epochs
+  double lr_gamma = 0.7;       ///< schedule step
+  double lr_min = 0;           ///< schedules linear and cosine
   std::string optimizer_state = "shared";
   double momentum = 0;
   double weight_decay = 0;
@@ -35,8 +41,11 @@ struct Config {
 
   // processes
   std::string mode = "hogwild";
-  std::int64_t staleness = 1;  ///< mode ordered
-  std::int64_t shards = 2;     ///< mode sync: tickets a step
+  std::int64_t staleness = 1;        ///< mode ordered
+  std::int64_t shards = 2;           ///< mode sync: tickets a step
+  double staleness_lr = 0;           ///< modes hogwild and ordered; 0: off
+  double delay_compensation = 0;     ///< mode ordered; 0: off
+  bool momentum_correction = false;  ///< modes hogwild and ordered
   std::string device = "cpu";
   std::int64_t workers = 2;
   double worker_timeout = 60;  ///< seconds

@@ -28,7 +28,9 @@ class Model {
   /// x [T, B, I] -> [B, C]: class scores, or the predicted value.
   at::Tensor predict(const at::Tensor& x);
   /// Mean loss over the batch, a scalar. target: int64 labels [B] or float values [B].
-  at::Tensor loss(const at::Tensor& x, const at::Tensor& target);
+  /// @param dropout factors [B, S] on the last hidden state (see dropout_factors()); undefined:
+  /// none
+  at::Tensor loss(const at::Tensor& x, const at::Tensor& target, const at::Tensor& dropout = {});
 
   const std::vector<shm::NamedTensor>& parameters() const { return parameters_; }
   const SampleShape& shape() const { return shape_; }

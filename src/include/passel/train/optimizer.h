@@ -8,7 +8,8 @@
 
 namespace passel::train {
 
-/// The configured update rule over parameters in their flat layout, clipping included.
+/// The configured update rule over parameters in their flat layout, clipping and what it owes to
+/// staleness included.
 class Optimizer {
  public:
   Optimizer(const Config& config, std::vector<shm::ParameterSpan> spans);
@@ -35,6 +36,9 @@ class Optimizer {
     }
   }
 
+  /// The learning rate of an update of that staleness: see staleness_factor().
+  double stale_lr(double lr, std::int64_t staleness) const noexcept;
+
   const std::vector<shm::ParameterSpan>& spans() const { return spans_; }
 
  private:
@@ -44,6 +48,7 @@ class Optimizer {
 
   kernels::UpdateOptions options_;
   double clip_norm_;
+  double staleness_lr_;
   std::vector<shm::ParameterSpan> spans_;
 };
 

@@ -44,9 +44,19 @@ class OrderedCommits {
   const Optimizer& optimizer() const noexcept { return optimizer_; }
 
  private:
+  struct StepGradient {
+    const float* values;  // laid out as the parameters
+    double squared_norm;
+  };
+
   void commit(std::int64_t ticket, const Contribution& last) noexcept;
   void carry_over(std::int64_t step) noexcept;
-  const float* mean_gradient(std::int64_t first) noexcept;
+  StepGradient gradient_of_step(std::int64_t step, const Contribution& last) noexcept;
+  void mean_gradient(std::int64_t first) noexcept;
+  void compensate(std::int64_t step) noexcept;
+  std::span<float> version(std::int64_t number) const noexcept {
+    return versions_[static_cast<std::size_t>(number) % versions_.size()];
+  }
 
   Schedule schedule_;
   Optimizer optimizer_;
@@ -55,7 +65,8 @@ class OrderedCommits {
   std::vector<OptimizerState> states_;
   std::vector<std::span<float>> gradients_;
   std::uint32_t process_;
-  std::vector<float> sum_;  // of a step's gradients; empty where a step has one
+  float compensation_;
+  std::vector<float> made_;  // a step's gradient, where it is not a ticket's as it is
 };
 
 }  // namespace passel::train

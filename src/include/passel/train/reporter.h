@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "passel/tensorboard/event_file.h"
 #include "passel/train/border_task.h"
@@ -30,6 +31,7 @@ class Reporter {
 
   struct State {
     std::int64_t done, total, epoch, workers;
+    double lr;  ///< of the newest ticket that is done
   };
   /// One ticket of `samples` samples was applied.
   void ticket(const Done& done, std::int64_t samples, const State& state);
@@ -67,6 +69,7 @@ class Reporter {
   std::int64_t tickets_ = 0;
   std::int64_t samples_ = 0;
   StalenessHistogram staleness_;
+  std::vector<StalenessHistogram> worker_staleness_;  // [workers]
   std::optional<Score> score_;
   std::filesystem::path checkpoint_;
 };

@@ -18,6 +18,7 @@ namespace passel::train {
 struct Schedule {
   std::int64_t group = 1;
   std::int64_t staleness = 0;
+  bool reads_base = false;  ///< a step is made from the version of its gradients, too
 
   static Schedule of(const Config& config);
 
@@ -33,8 +34,11 @@ struct Schedule {
   /// The first ticket from here on before which a step is complete.
   std::int64_t border(std::int64_t ticket) const { return (ticket + group - 1) / group * group; }
 
-  /// Versions kept: those being read, and one being written.
-  std::int64_t versions() const { return std::max<std::int64_t>(staleness + 1, 2); }
+  /// Versions kept: those being read, and one being written. The oldest that is read while a step
+  /// is made is the step's own base, if at all.
+  std::int64_t versions() const {
+    return std::max<std::int64_t>(staleness + (reads_base ? 2 : 1), 2);
+  }
   /// Gradients kept: those of all tickets that can be computed at once.
   std::int64_t gradients() const { return group * (staleness + 1); }
 };
