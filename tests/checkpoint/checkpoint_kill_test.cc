@@ -1,7 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,14 +11,21 @@
 #include <thread>
 
 #include "checkpoint/file_bytes.h"
+#include "checkpoint/kill_at_stop.h"
 #include "data/temporary_folder.h"
 #include "passel/train/checkpoint_store.h"
+#include "passel/train/metrics_log.h"
+#include "support/stress.h"
 
 namespace passel::train {
 namespace {
 
 using passel::testing::bytes_of;
+using passel::testing::kill_at_stop;
 using passel::testing::names_in;
+using passel::testing::ptrace_is_allowed;
+using passel::testing::read_text;
+using passel::testing::stress_size;
 
 constexpr int kKeep = 2;
 
@@ -62,45 +68,6 @@ bool has_temporary(const std::filesystem::path& folder) {
   return false;
 }
 
-/// Starts a process that saves `ticket` under ptrace, and kills it at its `stop`-th entry to or
-/// return from a system call. False: it came to its end before.
-bool kill_at_stop(const std::filesystem::path& folder, std::int64_t ticket, int stop) {
-  const pid_t child = fork();
-  if (child == 0) {
-    if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) {
-      _exit(3);
-    }
-    raise(SIGSTOP);
-    CheckpointStore store(folder, kKeep);
-    save(store, ticket);
-    _exit(0);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  for (int i = 0; i < stop && WIFSTOPPED(status); ++i) {
-    ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
-    waitpid(child, &status, 0);
-  }
-  if (WIFSTOPPED(status)) {
-    kill(child, SIGKILL);
-    waitpid(child, &status, 0);
-    EXPECT_TRUE(WIFSIGNALED(status));
-    return true;
-  }
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
-  return false;
-}
-
-bool ptrace_is_allowed() {
-  const pid_t child = fork();
-  if (child == 0) {
-    _exit(ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == 0 ? 0 : 1);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
 TEST(KilledWriter, LeavesSoundCheckpointsAtEverySystemCallOfASave) {
   if (!ptrace_is_allowed()) {
     GTEST_SKIP() << "ptrace is not allowed here";
@@ -111,7 +78,10 @@ TEST(KilledWriter, LeavesSoundCheckpointsAtEverySystemCallOfASave) {
   std::int64_t saved = 0;
   for (bool killed = true; killed; ++stops) {
     const std::int64_t ticket = saved + 1;
-    killed = kill_at_stop(folder.path(), ticket, stops);
+    killed = kill_at_stop(stops, [&] {
+      CheckpointStore store(folder.path(), kKeep);
+      save(store, ticket);
+    });
     saved = expect_sound(folder.path(), killed ? saved : ticket);
     with_temporary += has_temporary(folder.path()) ? 1 : 0;
     if (::testing::Test::HasFailure()) {
@@ -121,6 +91,29 @@ TEST(KilledWriter, LeavesSoundCheckpointsAtEverySystemCallOfASave) {
   EXPECT_GT(stops, 30);
   EXPECT_GT(with_temporary, 4);                           // some kills came in the midst of writing
   EXPECT_EQ(names_in(folder.path()).size(), kKeep + 1U);  // the save that ended has tidied up
+}
+
+TEST(KilledWriter, LeavesMetricsAsTheyWereOrCutAtEverySystemCallOfACut) {
+  if (!ptrace_is_allowed()) {
+    GTEST_SKIP() << "ptrace is not allowed here";
+  }
+  const passel::testing::TemporaryFolder folder;
+  const std::filesystem::path file = folder / "metrics.jsonl";
+  std::set<std::string> seen;
+  int stops = 0;
+  for (bool killed = true; killed; ++stops) {
+    std::filesystem::remove(file);
+    for (const std::int64_t ticket : {1, 2}) MetricsLog(file).train({.ticket = ticket});
+    const std::string whole = read_text(file);
+    const std::string cut = whole.substr(0, whole.find('\n') + 1);
+    killed = kill_at_stop(stops, [&] { MetricsLog(file).truncate_after(1); });
+    const std::string left = read_text(file);
+    ASSERT_TRUE(left == whole || left == cut) << "killed at stop " << stops << ": " << left;
+    seen.insert(left == cut ? "cut" : "whole");
+    EXPECT_TRUE(killed || left == cut);
+  }
+  EXPECT_EQ(seen.size(), 2U);
+  EXPECT_GT(stops, 20);
 }
 
 /// Saves tickets from `first` on until killed; writes a byte to `pipe` after each.
@@ -148,7 +141,7 @@ TEST(KilledWriter, LeavesSoundCheckpointsAtAnyMoment) {
   const passel::testing::TemporaryFolder folder;
   std::mt19937 random(50);  // NOLINT(bugprone-random-generator-seed): repeatable
   std::int64_t saved = 0;
-  for (int round = 0; round < 50; ++round) {
+  for (int round = 0; round < stress_size(50, 200); ++round) {
     SCOPED_TRACE(round);
     int ends[2];
     ASSERT_EQ(pipe(ends), 0);

@@ -84,6 +84,93 @@ TEST_F(DamagedSafetensors, AreRefusedWithAnyBitFlipped) {
   }
 }
 
+/// The text of the refusal; empty where the file is accepted.
+std::string refusal(const std::filesystem::path& path) {
+  try {
+    SafetensorsFile::open(path);
+    return {};
+  } catch (const DataError& error) {
+    return error.what();
+  }
+}
+
+TEST_F(DamagedSafetensors, AreRefusedByTheNameOfWhatIsDamaged) {
+  const std::size_t data = sound_.size() - 24 - 5;
+  const std::size_t header = data - 8;
+  const auto flipped = [this](std::size_t at) {
+    std::string bytes = sound_;
+    bytes[at] = static_cast<char>(bytes[at] ^ 0x10);
+    return bytes;
+  };
+  const std::size_t padding = data - 1;
+  ASSERT_EQ(sound_[padding], ' ');
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {sound_.substr(0, 0), "only 0 bytes"},
+      {sound_.substr(0, 7), "only 7 bytes"},
+      {sound_.substr(0, 8), "claims " + std::to_string(header)},
+      {sound_.substr(0, data - 1), "truncated"},
+      {sound_.substr(0, data), "the file is truncated"},
+      {sound_.substr(0, data + 23), "tensor \"a\""},
+      {sound_.substr(0, data + 24), "tensor \"b\""},
+      {sound_.substr(0, sound_.size() - 1), "tensor \"b\""},
+      {flipped(0), "the tensors end at byte 29 of 45"},  // 16 blanks of the header became data
+      {flipped(7), "the header claims"},
+      {flipped(data), "passel.checksum.tensor.a"},
+      {flipped(data + 23), "passel.checksum.tensor.a"},
+      {flipped(data + 24), "passel.checksum.tensor.b"},
+      {flipped(sound_.size() - 1), "passel.checksum.tensor.b"},
+      {flipped(sound_.find("value")), "passel.checksum.header"},
+      {flipped(sound_.find("passel.checksum.tensor.a") + 30), "passel.checksum.header"},
+      // Another padding is the same content, but the writer's checksum covers it.
+      {sound_.substr(0, padding) + '\t' + sound_.substr(data), "passel.checksum.header"},
+  };
+  for (const auto& [bytes, word] : cases) {
+    write_text(path_, bytes);
+    EXPECT_NE(refusal(path_).find(word), std::string::npos) << word << ": " << refusal(path_);
+    EXPECT_EQ(refusal(path_).rfind(path_.string(), 0), 0U) << refusal(path_);
+  }
+}
+
+TEST_F(DamagedSafetensors, SayTheSameWithAnotherPaddingWhereTheyHaveNoChecksums) {
+  const std::string json = R"({"a":{"dtype":"U8","shape":[5],"data_offsets":[0,5]}})";
+  const auto file = [&](const std::string& padding) {
+    const auto length = static_cast<char>(json.size() + padding.size());
+    return length + std::string(7, '\0') + json + padding + "abcde";
+  };
+  write_text(path_, file("    "));
+  content_ = content_of(SafetensorsFile::open(path_));
+  for (const char* padding : {"", "  ", "\t \n ", "\r\n"}) EXPECT_FALSE(refused(file(padding)));
+  for (const char* padding : {"}", "  x", ",", "{}"})
+    EXPECT_TRUE(refused(file(padding))) << padding;
+}
+
+TEST_F(DamagedSafetensors, OfManyBytesAreRefusedWhereverTheyAreCutOrABitFlips) {
+  std::mt19937 random(19);  // NOLINT(bugprone-random-generator-seed): repeatable
+  const std::vector<float> large(300'000, 0.25F);
+  std::vector<TensorView> tensors;
+  for (int i = 0; i < 6; ++i) {
+    tensors.push_back({"layer" + std::to_string(i),
+                       DType::kF32,
+                       {50'000},
+                       bytes_of(large).subspan(static_cast<std::size_t>(i) * 200'000, 200'000)});
+  }
+  write_safetensors(path_, tensors);
+  sound_ = read_text(path_);
+  const std::size_t data = sound_.size() - 6 * 200'000;
+  for (std::size_t i = 0; i < 6; ++i) {  // the edges of every tensor, and places inside
+    for (const std::size_t at : {0UL, 199'999UL, random() % 200'000, random() % 200'000}) {
+      std::string damaged = sound_;
+      damaged[data + i * 200'000 + at] ^= static_cast<char>(1 << random() % 8);
+      EXPECT_TRUE(refused(damaged)) << "tensor " << i << " at " << at;
+      EXPECT_NE(refusal(path_).find("passel.checksum.tensor.layer" + std::to_string(i)),
+                std::string::npos)
+          << refusal(path_);
+      EXPECT_TRUE(refused(sound_.substr(0, data + i * 200'000 + at)));
+      EXPECT_NE(refusal(path_).find("truncated"), std::string::npos) << refusal(path_);
+    }
+  }
+}
+
 TEST_F(DamagedSafetensors, AreRefusedWithBytesAppended) {
   EXPECT_TRUE(refused(sound_ + '\0'));
   EXPECT_TRUE(refused(sound_ + sound_));
