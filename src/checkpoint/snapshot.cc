@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "passel/train/canary.h"
 #include "passel/train/checkpoint_store.h"
@@ -61,6 +62,31 @@ const std::string& field(const SafetensorsFile& file, const std::string& key) {
                     file.path().string(), key));
   }
   return found->second;
+}
+
+// Of another number get() would make an integer, whatever comes out.
+std::int64_t count_of(const nlohmann::json& value, const char* what, std::int64_t least) {
+  const bool right = value.is_number_integer() && value.get<std::int64_t>() >= least;
+  if (!right) {
+    throw std::invalid_argument(
+        fmt::format("expected {} to be a whole number from {}, got {}", what, least, value.dump()));
+  }
+  return value.get<std::int64_t>();
+}
+
+// One for each optimiser.
+std::vector<std::int64_t> step_counts(const nlohmann::json& list, const Config& config) {
+  if (!list.is_array() || list.empty() ||
+      (config.optimizer_state == "shared" && list.size() != 1)) {
+    throw std::invalid_argument(fmt::format("expected optimizer_steps to be {} {}, got {}",
+                                            config.optimizer_state == "shared"
+                                                ? "one count with the state"
+                                                : "a count for each worker with the state",
+                                            config.optimizer_state, list.dump()));
+  }
+  std::vector<std::int64_t> counts;
+  for (const auto& count : list) counts.push_back(count_of(count, "optimizer_steps", 0));
+  return counts;
 }
 
 // hogwild: all; ordered and sync: the one of the present version.
@@ -156,12 +182,12 @@ CheckpointHeader read_header(const SafetensorsFile& file) {
   try {
     header.config = config_from_json(nlohmann::json::parse(field(file, "config")));
     const auto sample = nlohmann::json::parse(field(file, "sample_shape"));
-    header.shape = {.steps = sample.at("steps").get<std::int64_t>(),
-                    .features = sample.at("features").get<std::int64_t>(),
-                    .classes = sample.at("classes").get<std::int64_t>()};
-    header.version = std::stoll(field(file, "version"));
+    header.shape = {.steps = count_of(sample.at("steps"), "steps", 1),
+                    .features = count_of(sample.at("features"), "features", 1),
+                    .classes = count_of(sample.at("classes"), "classes", 0)};
+    header.version = count_of(nlohmann::json::parse(field(file, "version")), "version", 0);
     header.optimizer_steps =
-        nlohmann::json::parse(field(file, "optimizer_steps")).get<std::vector<std::int64_t>>();
+        step_counts(nlohmann::json::parse(field(file, "optimizer_steps")), header.config);
   } catch (const DataError&) {
     throw;
   } catch (const std::exception& error) {

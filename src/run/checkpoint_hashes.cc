@@ -17,8 +17,9 @@ std::optional<std::pair<std::int64_t, CheckpointHashes>> parse(const std::string
   if (!line.is_object()) return std::nullopt;
   try {
     if (line.at("event") != "checkpoint") return std::nullopt;
-    const auto ticket = line.at("ticket").get<std::int64_t>();
-    if (line["ticket"] != ticket || ticket < 0) return std::nullopt;  // no such number
+    if (!line.at("ticket").is_number_integer()) return std::nullopt;
+    const auto ticket = line["ticket"].get<std::int64_t>();
+    if (ticket < 0) return std::nullopt;  // or more than there can be
     return std::pair(
         ticket, CheckpointHashes{line.at("param_hash").get<std::string>(),
                                  line.at("tensors").get<std::map<std::string, std::string>>()});
