@@ -75,8 +75,9 @@ RunFolder RunFolder::create(const Config& config) {
   try {
     replace_text(folder.config(), to_toml(config));
   } catch (const FileError& error) {
-    std::error_code ignored;
-    fs::remove(folder.checkpoints(), ignored);  // an empty folder may be used by the next try
+    std::error_code ignored;  // an empty folder may be used by the next try
+    fs::remove(folder.config(), ignored);
+    fs::remove(folder.checkpoints(), ignored);
     refuse(folder.root_, folder.config(), std::strerror(error.error_number()));
   }
   return folder;

@@ -56,7 +56,7 @@ class FaultyMetrics : public ::testing::Test {
 
 TEST_F(FaultyMetrics, LoseAtMostTheLineWhoseWriteFailsAndSaySo) {
   for (const bool lasting : {false, true}) {
-    for (int at = 0, calls = 1; at < calls; ++at) {
+    for (int at = 0, calls = 1; at <= calls; ++at) {
       SCOPED_TRACE(at);
       begin();
       MetricsLog log(file_);
@@ -111,7 +111,7 @@ TEST_F(FaultyMetrics, KeepTheNextLineApartFromATornOne) {
 TEST_F(FaultyMetrics, AreAsTheyWereOrCutWhicheverCallOfACutFails) {
   for (const int error_number : {EIO, ENOSPC, EACCES}) {
     SCOPED_TRACE(std::strerror(error_number));
-    for (int at = 0, calls = 1; at < calls; ++at) {
+    for (int at = 0, calls = 1; at <= calls; ++at) {
       SCOPED_TRACE(at);
       begin();
       MetricsLog log(file_);
