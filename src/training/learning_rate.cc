@@ -43,11 +43,12 @@ double LearningRate::scheduled(std::int64_t ticket) const noexcept {
   const double progress =
       static_cast<double>(std::clamp<std::int64_t>(ticket - warmup_, 0, span_)) /
       static_cast<double>(span_);
+  const std::int64_t decays = ticket / tickets_to_decay_;
   switch (kind_) {
     case Kind::kConstant:
       break;
     case Kind::kStep:
-      return lr_ * std::pow(gamma_, static_cast<double>(ticket / tickets_to_decay_));
+      return lr_ * std::pow(gamma_, static_cast<double>(decays));
     case Kind::kLinear:
       return lr_ + (min_ - lr_) * progress;
     case Kind::kCosine:
