@@ -115,6 +115,7 @@ Progress::~Progress() {
 
 void Progress::update(const ProgressState& state) {
   if (quiet_) return;
+  const std::lock_guard lock(mutex_);
   line_ = status_line(state);
   if (tty_) {
     draw();
@@ -134,12 +135,14 @@ void Progress::warn(std::string_view text) {
 
 void Progress::summary(const SummaryRecord& record) {
   if (quiet_) return;
+  const std::lock_guard lock(mutex_);
   if (!line_.empty()) write_all(fd_, kClearLine);
   line_.clear();
   write_all(fd_, printable(summary_text(record)));
 }
 
 void Progress::print(std::string_view text) {
+  const std::lock_guard lock(mutex_);
   if (!line_.empty()) write_all(fd_, kClearLine);
   write_all(fd_, fmt::format("{}\n", text));
   if (!line_.empty()) draw();

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <thread>
+#include <vector>
 
 #include "temp_dir.h"
 
@@ -200,6 +202,31 @@ TEST(ProgressOnATerminal, KeepsWithinItsWidth) {
     ::close(terminal);
     ::close(screen);
   }
+}
+
+// A warning is never drawn into the status line, nor the line over a warning.
+TEST_F(ProgressTest, KeepsLinesWholeWhenManyThreadsWrite) {
+  Progress sut(fd_, true, false);
+  sut.update(kState);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int k = 0; k < 3000; ++k) {
+        sut.update(kState);
+        sut.note("warning");
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const std::string written = text();
+  const std::string whole = "\r\x1b[Kwarning\n\r";
+  int found = 0;
+  for (auto at = written.find("warning"); at != std::string::npos;
+       at = written.find("warning", at + 1)) {
+    ++found;
+    ASSERT_EQ(written.substr(at - 4, whole.size()), whole);
+  }
+  EXPECT_EQ(found, 4 * 3000);
 }
 
 }  // namespace

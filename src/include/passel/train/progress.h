@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -24,7 +25,8 @@ struct ProgressState {
 /// What a user sees while a run goes on. On a terminal one status line that is
 /// drawn over; elsewhere plain lines without control characters. Colours only
 /// on a terminal and without NO_COLOR. Write errors are ignored: a closed
-/// terminal must not end a run (the program ignores SIGPIPE). For one thread.
+/// terminal must not end a run (the program ignores SIGPIPE). For any thread: a
+/// checkpoint that is saved beside the training warns too.
 class Progress {
  public:
   /// `fd` stays the caller's. `tty`: usually isatty(fd). A quiet one shows
@@ -51,6 +53,7 @@ class Progress {
   bool tty_;
   bool colour_;
   bool quiet_;
+  std::mutex mutex_;  // guards what follows and keeps lines whole
   std::string line_;  // the status line on the terminal, empty: none
 };
 
