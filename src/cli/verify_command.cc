@@ -84,7 +84,7 @@ int run_verify(const Command& command, const std::vector<std::string>& argv) {
   fs::remove_all(folder.root());
   fmt::print("{}: bit-identical at {} checkpoints up to ticket {}, with {} workers{}\n",
              original.root().string(), expected.size(), expected.rbegin()->first, workers,
-             command.chaos ? fmt::format(" of which {} were killed", outcome.summary.respawns)
+             command.chaos ? fmt::format(", killed and replaced {} times", outcome.summary.respawns)
                            : std::string());
   return 0;
 }
