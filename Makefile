@@ -8,11 +8,11 @@ PROGRAM := $(BUILD)/src/passel
 TORCH_SET := slim
 
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build train test stress fuzz neon sanitize bench bench-shm lint format clean FORCE
+.PHONY: help setup configure build train test stress fuzz neon sanitize bench bench-kernels bench-modes bench-shm lint format clean FORCE
 
 help: ## Show this text
 	@echo 'Usage: make TARGET [ARGS="..."] [PRESET=release|dev|ci|asan|tsan|cuda]'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo 'make train ARGS="--workers 4 --epochs 8" passes its ARGS on to passel train;'
 	@echo 'make train ARGS=--help lists them. PASSEL_TORCH=DIR uses a torch of your own.'
@@ -78,6 +78,14 @@ bench: configure ## Measure beside torch.multiprocessing; writes build/bench/ben
 bench-shm: configure ## Measure queues, tensors and spawning beside those of others
 	cmake --build $(BUILD) --target shm_bench
 	.venv/bin/python tests/bench/bench_shm.py --program $(BUILD)/tests/bench/shm_bench $(ARGS)
+
+bench-kernels: configure ## Measure the LLTM's kernels as fractions of the FMA peak
+	cmake --build $(BUILD) --target kernels_bench
+	python3 tests/bench/bench_kernels.py --program $(BUILD)/tests/bench/kernels_bench $(ARGS)
+
+bench-modes: configure ## Measure modes ordered and sync beside hogwild
+	cmake --build $(BUILD) --target passel
+	python3 tests/bench/bench_modes.py --program $(PROGRAM) $(ARGS)
 
 lint: TORCH_SET := slim lint
 lint: configure ## Check format, layering and clang-tidy

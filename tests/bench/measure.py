@@ -46,10 +46,11 @@ def machine() -> str:
 
 def write_results(results: list[dict], file: Path) -> None:
     """Prints the table and writes it as JSON. ratio > 1: better than the peer."""
-    print(f"{'name':<28}{'value':>12}{'peer':>12}  {'unit':<12}{'ratio':>7}")
+    width = max(len(result["name"]) for result in results) + 2
+    print(f"{'name':<{width}}{'value':>12}{'peer':>12}  {'unit':<12}{'ratio':>7}")
     for result in results:
         print(
-            f"{result['name']:<28}{result['value']:>12.4g}{result['peer_value']:>12.4g}"
+            f"{result['name']:<{width}}{result['value']:>12.4g}{result['peer_value']:>12.4g}"
             f"  {result['unit']:<12}{result['ratio']:>7.2f}"
         )
     file.parent.mkdir(parents=True, exist_ok=True)
