@@ -17,8 +17,8 @@ struct CheckpointHashes {
 /// By ticket.
 using HashHistory = std::map<std::int64_t, CheckpointHashes>;
 
-/// The checkpoint events of a metrics.jsonl. Lines that are torn or of another kind are passed over.
-/// Throws DataError when the file cannot be read.
+/// The checkpoint events of a metrics.jsonl. Lines that are torn or of another kind are passed
+/// over. Throws DataError when the file cannot be read.
 HashHistory read_hashes(const std::filesystem::path& metrics);
 
 /// Where a history first differs from what is expected; empty when it has every expected ticket
