@@ -63,87 +63,105 @@ Factors factors(const UpdateOptions& o, const UpdateStep& step) {
           .eps = static_cast<float>(o.eps)};
 }
 
+/// Where parameters and state are read and where they are written: the same arrays in place,
+/// others out of place.
+struct Arrays {
+  const float* parameters;
+  const float* const* state;
+  float* new_parameters;
+  float* const* new_state;
+};
+
+/// Element i on of state array `block`.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V load_state(D d, const Arrays& a, std::size_t block, std::size_t i) {
+  return hn::LoadU(d, a.state[block] + i);
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V store_state(D d, const Arrays& a, std::size_t block, std::size_t i, V next) {
+  hn::StoreU(next, d, a.new_state[block] + i);
+  return next;
+}
+
 /// buffer = momentum * buffer + g
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V momentum_of(D d, const Factors& f, V g, float* buffer) {
-  const V next = mul_add(d, hn::Set(d, f.momentum), hn::LoadU(d, buffer), g);
-  hn::StoreU(next, d, buffer);
-  return next;
+HWY_INLINE V momentum_of(D d, const Factors& f, V g, const Arrays& a, std::size_t block,
+                         std::size_t i) {
+  const V old = load_state(d, a, block, i);
+  return store_state(d, a, block, i, mul_add(d, hn::Set(d, f.momentum), old, g));
 }
 
 /// average = decay * average + gain * g^2
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V square_average(D d, float decay, float gain, V g, float* average) {
-  const V old = hn::Mul(hn::Set(d, decay), hn::LoadU(d, average));
-  const V next = mul_add(d, hn::Mul(hn::Set(d, gain), g), g, old);
-  hn::StoreU(next, d, average);
-  return next;
+HWY_INLINE V square_average(D d, float decay, float gain, V g, const Arrays& a, std::size_t block,
+                            std::size_t i) {
+  const V old = hn::Mul(hn::Set(d, decay), load_state(d, a, block, i));
+  return store_state(d, a, block, i, mul_add(d, hn::Mul(hn::Set(d, gain), g), g, old));
 }
 
 /// Direction of the update, to be multiplied by -step_size. `momentum` says that
 /// the rule keeps a momentum buffer.
 template <UpdateRule kRule, class D, class V = hn::Vec<D>>
-HWY_INLINE V direction(D d, const Factors& f, bool momentum, V g, float* const* state,
-                       std::size_t i) {
+HWY_INLINE V direction(D d, const Factors& f, bool momentum, V g, const Arrays& a, std::size_t i) {
   const V eps = hn::Set(d, f.eps);
   if constexpr (kRule == UpdateRule::kSgd) {
     if (!momentum) return g;
-    const V velocity = momentum_of(d, f, g, state[0] + i);
+    const V velocity = momentum_of(d, f, g, a, 0, i);
     return f.nesterov ? mul_add(d, hn::Set(d, f.momentum), velocity, g) : velocity;
   } else if constexpr (kRule == UpdateRule::kRmsprop) {
-    const V average = square_average(d, f.alpha, f.one_minus_alpha, g, state[0] + i);
+    const V average = square_average(d, f.alpha, f.one_minus_alpha, g, a, 0, i);
     const V scaled = hn::Div(g, hn::Add(hn::Sqrt(average), eps));
-    return momentum ? momentum_of(d, f, scaled, state[1] + i) : scaled;
+    return momentum ? momentum_of(d, f, scaled, a, 1, i) : scaled;
   } else if constexpr (kRule == UpdateRule::kAdagrad) {
-    const V sum = square_average(d, 1.0F, 1.0F, g, state[0] + i);
+    const V sum = square_average(d, 1.0F, 1.0F, g, a, 0, i);
     return hn::Div(g, hn::Add(hn::Sqrt(sum), eps));
   } else {
-    const V old = hn::LoadU(d, state[0] + i);
-    const V mean = mul_add(d, hn::Sub(g, old), hn::Set(d, f.one_minus_beta1), old);
-    hn::StoreU(mean, d, state[0] + i);
-    const V square = square_average(d, f.beta2, f.one_minus_beta2, g, state[1] + i);
+    const V old = load_state(d, a, 0, i);
+    const V mean =
+        store_state(d, a, 0, i, mul_add(d, hn::Sub(g, old), hn::Set(d, f.one_minus_beta1), old));
+    const V square = square_average(d, f.beta2, f.one_minus_beta2, g, a, 1, i);
     return hn::Div(mean, mul_add(d, hn::Sqrt(square), hn::Set(d, f.correction), eps));
   }
 }
 
 template <UpdateRule kRule, class D>
-HWY_INLINE void update_lanes(D d, const Factors& f, bool momentum, float* parameters,
-                             const float* gradient, float* const* state, std::size_t i) {
-  const auto old = hn::LoadU(d, parameters + i);
+HWY_INLINE void update_lanes(D d, const Factors& f, bool momentum, const Arrays& a,
+                             const float* gradient, std::size_t i) {
+  const auto old = hn::LoadU(d, a.parameters + i);
   const auto scaled = hn::Mul(hn::LoadU(d, gradient + i), hn::Set(d, f.grad_scale));
   const auto g = mul_add(d, old, hn::Set(d, f.weight_decay), scaled);
-  const auto way = direction<kRule>(d, f, momentum, g, state, i);
+  const auto way = direction<kRule>(d, f, momentum, g, a, i);
   const auto kept = hn::Mul(old, hn::Set(d, f.shrink));
-  hn::StoreU(mul_add(d, way, hn::Set(d, -f.step_size), kept), d, parameters + i);
+  hn::StoreU(mul_add(d, way, hn::Set(d, -f.step_size), kept), d, a.new_parameters + i);
 }
 
 template <UpdateRule kRule>
-HWY_INLINE void update_all(const Factors& f, bool momentum, float* parameters,
-                           const float* gradient, float* const* state, std::size_t n) {
+HWY_INLINE void update_all(const Factors& f, bool momentum, const Arrays& a, const float* gradient,
+                           std::size_t n) {
   const hn::ScalableTag<float> d;
   const hn::CappedTag<float, 1> d1;
   const std::size_t lanes = hn::Lanes(d);
   std::size_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    update_lanes<kRule>(d, f, momentum, parameters, gradient, state, i);
-  }
-  for (; i < n; ++i) update_lanes<kRule>(d1, f, momentum, parameters, gradient, state, i);
+  for (; i + lanes <= n; i += lanes) update_lanes<kRule>(d, f, momentum, a, gradient, i);
+  for (; i < n; ++i) update_lanes<kRule>(d1, f, momentum, a, gradient, i);
 }
 
-void update(const UpdateOptions& options, const UpdateStep& step, float* parameters,
-            const float* gradient, float* const* state, std::size_t n) {
+void update(const UpdateOptions& options, const UpdateStep& step, const UpdateSource& from,
+            const float* gradient, float* parameters, float* const* state, std::size_t n) {
+  const Arrays a{from.parameters, from.state.data(), parameters, state};
   const Factors f = factors(options, step);
   const bool momentum = options.momentum != 0;
   switch (options.rule) {
     case UpdateRule::kSgd:
-      return update_all<UpdateRule::kSgd>(f, momentum, parameters, gradient, state, n);
+      return update_all<UpdateRule::kSgd>(f, momentum, a, gradient, n);
     case UpdateRule::kRmsprop:
-      return update_all<UpdateRule::kRmsprop>(f, momentum, parameters, gradient, state, n);
+      return update_all<UpdateRule::kRmsprop>(f, momentum, a, gradient, n);
     case UpdateRule::kAdagrad:
-      return update_all<UpdateRule::kAdagrad>(f, momentum, parameters, gradient, state, n);
+      return update_all<UpdateRule::kAdagrad>(f, momentum, a, gradient, n);
     case UpdateRule::kAdam:
     case UpdateRule::kAdamw:
-      return update_all<UpdateRule::kAdam>(f, momentum, parameters, gradient, state, n);
+      return update_all<UpdateRule::kAdam>(f, momentum, a, gradient, n);
   }
 }
 
@@ -157,10 +175,16 @@ namespace {
 HWY_EXPORT(update);
 }  // namespace
 
+void apply_update(const UpdateOptions& options, const UpdateStep& step, const UpdateSource& from,
+                  const float* gradient, float* parameters, std::span<float* const> state,
+                  std::size_t n) noexcept {
+  settle_isa();
+  HWY_DYNAMIC_DISPATCH(update)(options, step, from, gradient, parameters, state.data(), n);
+}
+
 void apply_update(const UpdateOptions& options, const UpdateStep& step, float* parameters,
                   const float* gradient, std::span<float* const> state, std::size_t n) noexcept {
-  settle_isa();
-  HWY_DYNAMIC_DISPATCH(update)(options, step, parameters, gradient, state.data(), n);
+  apply_update(options, step, {parameters, state}, gradient, parameters, state, n);
 }
 
 void add_atomically(float* values, const float* deltas, std::size_t n) noexcept {

@@ -24,8 +24,9 @@ Versions HogwildMode::commit(const Grant& grant, float loss,
   const double square = optimizer_.squared_norm(gradient);
   if (!std::isfinite(loss) || !std::isfinite(square)) return {base_, Done::kRejected};
   const std::int64_t version = counters_->version.fetch_add(1);
-  optimizer_.apply(values_, state_, gradient, square,
-                   optimizer_.stale_lr(grant.lr, version - base_), state_.steps->fetch_add(1) + 1);
+  const Optimizer::Point live{values_, state_};
+  optimizer_.apply(live, live, gradient, square, optimizer_.stale_lr(grant.lr, version - base_),
+                   state_.steps->fetch_add(1) + 1);
   return {base_, version};
 }
 

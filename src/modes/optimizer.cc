@@ -24,16 +24,18 @@ float Optimizer::scale(double squared_norm) const noexcept {
   return clip_norm_ > 0 ? kernels::clip_scale(squared_norm, clip_norm_) : 1.0F;
 }
 
-void Optimizer::apply_to(std::size_t parameter, const kernels::UpdateStep& step,
-                         std::span<float> values, const float* gradient,
-                         const OptimizerState& state) const noexcept {
+void Optimizer::apply_to(std::size_t parameter, const kernels::UpdateStep& step, const Point& from,
+                         const float* gradient, const Point& to) const noexcept {
   const shm::ParameterSpan& span = spans_[parameter];
-  std::array<float*, 3> blocks{};
-  for (std::size_t s = 0; s < state.blocks.size(); ++s) {
-    blocks[s] = state.blocks[s].data() + span.begin;
+  const std::size_t count = to.state.blocks.size();
+  std::array<const float*, 3> old{};
+  std::array<float*, 3> next{};
+  for (std::size_t s = 0; s < count; ++s) {
+    old[s] = from.state.blocks[s].data() + span.begin;
+    next[s] = to.state.blocks[s].data() + span.begin;
   }
-  kernels::apply_update(options_, step, values.data() + span.begin, gradient,
-                        {blocks.data(), state.blocks.size()}, span.count);
+  kernels::apply_update(options_, step, {from.values.data() + span.begin, {old.data(), count}},
+                        gradient, to.values.data() + span.begin, {next.data(), count}, span.count);
 }
 
 }  // namespace passel::train

@@ -37,18 +37,16 @@ void OrderedCommits::bury(std::uint32_t slot) noexcept {
 void OrderedCommits::commit(std::int64_t ticket, const Contribution& last) noexcept {
   if (!schedule_.ends_step(ticket)) return;
   const std::int64_t step = schedule_.step_of(ticket);
-  const std::int64_t first = step * schedule_.group;
-  carry_over(step);
-  for (std::int64_t t = first; t <= ticket; ++t) {
-    if (!commits_.entry(t)->accepted) return;
+  for (std::int64_t t = step * schedule_.group; t <= ticket; ++t) {
+    if (!commits_.entry(t)->accepted) return carry_over(step);
   }
   const StepGradient made = gradient_of_step(step, last);
   const auto gradient = [&](std::size_t i) { return made.values + optimizer_.spans()[i].begin; };
-  const OptimizerState& state = states_[static_cast<std::size_t>(step + 1) % states_.size()];
-  const std::int64_t steps = state.steps->load() + 1;
+  const Optimizer::Point from = point(step), to = point(step + 1);
+  const std::int64_t steps = from.state.steps->load() + 1;
   const double lr = optimizer_.stale_lr(last.lr, step - schedule_.base_of(ticket));
-  optimizer_.apply(version(step + 1), state, gradient, made.squared_norm, lr, steps);
-  state.steps->store(steps);
+  optimizer_.apply(from, to, gradient, made.squared_norm, lr, steps);
+  to.state.steps->store(steps);
 }
 
 // The compensation, of the third power of the gradient, may overflow where the gradient does not:
@@ -76,14 +74,12 @@ void OrderedCommits::compensate(std::int64_t step) noexcept {
 }
 
 void OrderedCommits::carry_over(std::int64_t step) noexcept {
-  const auto from = static_cast<std::size_t>(step), to = from + 1;
-  std::ranges::copy(version(step), version(step + 1).begin());
-  const OptimizerState& before = states_[from % states_.size()];
-  const OptimizerState& after = states_[to % states_.size()];
-  for (std::size_t s = 0; s < before.blocks.size(); ++s) {
-    std::ranges::copy(before.blocks[s], after.blocks[s].begin());
+  const Optimizer::Point from = point(step), to = point(step + 1);
+  std::ranges::copy(from.values, to.values.begin());
+  for (std::size_t s = 0; s < from.state.blocks.size(); ++s) {
+    std::ranges::copy(from.state.blocks[s], to.state.blocks[s].begin());
   }
-  after.steps->store(before.steps->load());
+  to.state.steps->store(from.state.steps->load());
 }
 
 // Added in the order of the tickets: the same bits whoever computed them.

@@ -129,6 +129,34 @@ TEST_P(Update, HasTheSameBitsOnEveryInstructionSet) {
   });
 }
 
+TEST_P(Update, OutOfPlaceHasTheBitsOfInPlaceAndOnlyReadsItsSource) {
+  for (const std::size_t n : {0, 1, 15, 16, 17, 35}) {
+    test::with_each_target([&] {
+      Training in_place(GetParam(), n);
+      for (std::int64_t t = 1; t <= 5; ++t) {
+        const Training before = in_place;
+        const UpdateStep step{.lr = 0.01, .step = t, .grad_scale = 0.75F};
+        const auto gradient = in_place.step(GetParam(), step);
+
+        const auto nan = std::nanf("");  // what is there already must not matter
+        std::vector<float> parameters(n, nan);
+        std::vector<std::vector<float>> state(before.state.size(), parameters);
+        std::vector<const float*> from;
+        std::vector<float*> to;
+        const Training source = before;
+        for (const auto& block : source.state) from.push_back(block.data());
+        for (auto& block : state) to.push_back(block.data());
+        apply_update(GetParam(), step, {source.parameters.data(), from}, gradient.data(),
+                     parameters.data(), to, n);
+        EXPECT_EQ(parameters, in_place.parameters);
+        EXPECT_EQ(state, in_place.state);
+        EXPECT_EQ(source.parameters, before.parameters);
+        EXPECT_EQ(source.state, before.state);
+      }
+    });
+  }
+}
+
 TEST_P(Update, PassesNanOn) {
   Training run(GetParam(), 3);
   run.parameters[1] = std::nanf("");

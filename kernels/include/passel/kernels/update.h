@@ -41,7 +41,21 @@ std::span<const std::string_view> state_names(const UpdateOptions& options) noex
 /// Number of state arrays: state_names(options).size().
 int state_blocks(const UpdateOptions& options) noexcept;
 
-/// Applies one update to `n` parameters in place.
+/// What an update starts from: `parameters` [n] and the state arrays [n] in the order of
+/// state_names(). Only read.
+struct UpdateSource {
+  const float* parameters;
+  std::span<const float* const> state;
+};
+
+/// Makes one update to `n` parameters: reads `from` and the `gradient`, and writes what comes out
+/// to `parameters` and `state`. An array that is written may be the one of `from` that it takes
+/// the place of; else it overlaps nothing that is read. Whatever that choice, the same bits.
+void apply_update(const UpdateOptions& options, const UpdateStep& step, const UpdateSource& from,
+                  const float* gradient, float* parameters, std::span<float* const> state,
+                  std::size_t n) noexcept;
+
+/// The same in place.
 ///
 /// `parameters` and `state` may be read and written by other processes at the
 /// same time (Hogwild): an element's new value is made from one read of the old

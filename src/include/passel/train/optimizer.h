@@ -26,14 +26,19 @@ class Optimizer {
     return square;
   }
 
-  /// Updates `values` and the state in place, with step number `step`, from 1.
+  /// Parameters in their flat layout, and the state that goes with them.
+  struct Point {
+    std::span<float> values;
+    const OptimizerState& state;
+  };
+
+  /// Reads `from` and writes to `to` what an update with step number `step`, from 1, makes of it.
+  /// Both may be the same. Padding between parameters and the count of steps are left alone.
   template <class Gradient>
-  void apply(std::span<float> values, const OptimizerState& state, Gradient&& gradient,
-             double squared_norm, double lr, std::int64_t step) const noexcept {
+  void apply(const Point& from, const Point& to, Gradient&& gradient, double squared_norm,
+             double lr, std::int64_t step) const noexcept {
     const kernels::UpdateStep update{.lr = lr, .step = step, .grad_scale = scale(squared_norm)};
-    for (std::size_t i = 0; i < spans_.size(); ++i) {
-      apply_to(i, update, values, gradient(i), state);
-    }
+    for (std::size_t i = 0; i < spans_.size(); ++i) apply_to(i, update, from, gradient(i), to);
   }
 
   /// The learning rate of an update of that staleness: see staleness_factor().
@@ -43,8 +48,8 @@ class Optimizer {
 
  private:
   float scale(double squared_norm) const noexcept;
-  void apply_to(std::size_t parameter, const kernels::UpdateStep& step, std::span<float> values,
-                const float* gradient, const OptimizerState& state) const noexcept;
+  void apply_to(std::size_t parameter, const kernels::UpdateStep& step, const Point& from,
+                const float* gradient, const Point& to) const noexcept;
 
   kernels::UpdateOptions options_;
   double clip_norm_;

@@ -57,6 +57,10 @@ class OrderedCommits {
   std::span<float> version(std::int64_t number) const noexcept {
     return versions_[static_cast<std::size_t>(number) % versions_.size()];
   }
+  /// The version with the optimiser state that goes with it.
+  Optimizer::Point point(std::int64_t number) const noexcept {
+    return {version(number), states_[static_cast<std::size_t>(number) % states_.size()]};
+  }
 
   Schedule schedule_;
   Optimizer optimizer_;
