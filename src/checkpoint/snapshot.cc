@@ -89,10 +89,10 @@ std::vector<std::int64_t> step_counts(const nlohmann::json& list, const Config& 
   return counts;
 }
 
-// hogwild: all; ordered and sync: the one of the present version.
+// hogwild: all; the other modes: the one of the present version.
 std::span<const OptimizerState> current_optimizers(const TrainingMemory& memory) {
   const std::span<const OptimizerState> all = memory.optimizers;
-  if (!memory.commits) return all;
+  if (!memory.commits && !memory.arrivals) return all;
   return all.subspan(static_cast<std::size_t>(memory.version()) % all.size(), 1);
 }
 
@@ -122,6 +122,7 @@ Snapshot take_snapshot(const TrainingMemory& memory, std::int64_t ticket, std::i
 
 void restore_snapshot(const Snapshot& snapshot, const TrainingMemory& memory) {
   if (memory.commits) memory.commits->start_at(snapshot.ticket);
+  if (memory.arrivals) memory.arrivals->start_at(snapshot.version);
   memory.counters->version.store(snapshot.version);
   std::ranges::copy(snapshot.parameters, memory.values().begin());
   for (std::size_t i = 0; i < snapshot.older.size(); ++i) {

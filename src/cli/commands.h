@@ -12,6 +12,7 @@ namespace passel::train {
 int run_train(const Command& command, const std::vector<std::string>& argv);
 int run_resume(const Command& command, const std::vector<std::string>& argv);
 int run_verify(const Command& command, const std::vector<std::string>& argv);
+int run_replay(const Command& command, const std::vector<std::string>& argv);
 int run_eval(const Command& command);
 int run_inspect(const Command& command);
 int run_export(const Command& command);

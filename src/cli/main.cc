@@ -48,7 +48,7 @@ void check_instruction_set() {
 int dispatch(const Command& command, const std::vector<std::string>& argv) {
   using Kind = Command::Kind;
   const bool trains = command.kind == Kind::kTrain || command.kind == Kind::kResume ||
-                      command.kind == Kind::kVerify;
+                      command.kind == Kind::kVerify || command.kind == Kind::kReplay;
   if (!trains) {
     let_stop_signals_through();
   }
@@ -59,6 +59,8 @@ int dispatch(const Command& command, const std::vector<std::string>& argv) {
       return run_resume(command, argv);
     case Command::Kind::kVerify:
       return run_verify(command, argv);
+    case Command::Kind::kReplay:
+      return run_replay(command, argv);
     case Command::Kind::kEval:
       return run_eval(command);
     case Command::Kind::kInspect:

@@ -79,8 +79,8 @@ void apply(Config& config, const CLI::App& app, const Texts& texts) {
 
 struct Line {
   CLI::App app{"Trains libtorch models with many processes over one shared memory.", "passel"};
-  CLI::App *train, *eval, *resume, *verify, *inspect, *exporter;
-  Texts train_texts, resume_texts, verify_texts;
+  CLI::App *train, *eval, *resume, *verify, *replay, *inspect, *exporter;
+  Texts train_texts, resume_texts, verify_texts, replay_texts;
   std::string config_file, target, data, output;
   bool print_config = false;
   bool chaos = false;
@@ -103,13 +103,14 @@ struct Line {
                          "passel resume runs/first --workers 8");
     for (const std::string_view name : kResumable)
       add_field(*resume, *find_field(name), resume_texts);
-    verify = add_command("verify",
-                         "Repeat a run of mode ordered or sync with other workers, and compare "
-                         "the parameters at every checkpoint bit by bit",
-                         "RUN", "passel verify runs/first --workers 4 --chaos");
-    for (const std::string_view name : {"data", "workers"})
-      add_field(*verify, *find_field(name), verify_texts);
-    verify->add_flag("--chaos", chaos, "Kill and stop workers at random meanwhile");
+    verify = add_repetition("verify",
+                            "Repeat a run of mode ordered, sync or recorded with other workers, "
+                            "and compare the parameters at every checkpoint bit by bit",
+                            "passel verify runs/first --workers 4 --chaos", verify_texts);
+    replay = add_repetition("replay",
+                            "Repeat a run of mode recorded update by update, with any number of "
+                            "workers, and say at which update it differs, if it does",
+                            "passel replay runs/first --workers 1", replay_texts);
     inspect = add_command("inspect", "Show what a run or a checkpoint holds", kRunOrCheckpoint,
                           "passel inspect runs/first/checkpoints/best.safetensors");
     exporter = add_command("export", "Write the parameters for Python's torch.load",
@@ -132,6 +133,15 @@ struct Line {
       CLI::Option* const option = add_field(*train, field, train_texts);
       if (option->get_items_expected_max() > 0) option->default_str(default_text(field));
     }
+  }
+
+  CLI::App* add_repetition(const char* name, const char* help, const char* example, Texts& texts) {
+    CLI::App* const command = add_command(name, help, "RUN", example);
+    for (const std::string_view field : {"data", "workers"}) {
+      add_field(*command, *find_field(field), texts);
+    }
+    command->add_flag("--chaos", chaos, "Kill and stop workers at random meanwhile");
+    return command;
   }
 
   CLI::App* add_command(const char* name, const char* help, std::string_view target_name,
@@ -242,11 +252,13 @@ Command to_command(const Line& line, const CLI::App& chosen) {
   command.kind = &chosen == line.eval      ? Command::Kind::kEval
                  : &chosen == line.resume  ? Command::Kind::kResume
                  : &chosen == line.verify  ? Command::Kind::kVerify
+                 : &chosen == line.replay  ? Command::Kind::kReplay
                  : &chosen == line.inspect ? Command::Kind::kInspect
                                            : Command::Kind::kExport;
   if (line.eval->count("--data") > 0) command.data = line.data;
   if (&chosen == line.resume) command.overrides = overrides_of(*line.resume, line.resume_texts);
   if (&chosen == line.verify) command.overrides = overrides_of(*line.verify, line.verify_texts);
+  if (&chosen == line.replay) command.overrides = overrides_of(*line.replay, line.replay_texts);
   command.chaos = line.chaos;
   return command;
 }

@@ -12,14 +12,14 @@ namespace passel::train {
 
 /// What the command line asks for.
 struct Command {
-  enum class Kind { kTrain, kEval, kResume, kVerify, kInspect, kExport };
+  enum class Kind { kTrain, kEval, kResume, kVerify, kReplay, kInspect, kExport };
 
   Kind kind = Kind::kTrain;
   Config config;                              ///< train: validated
   bool print_config = false;                  ///< train: print to_toml(config) and stop
   std::filesystem::path target;               ///< all but train: a run folder or a checkpoint
-  Overrides overrides;                        ///< resume; verify: data and workers
-  bool chaos = false;                         ///< verify: disturb the workers
+  Overrides overrides;                        ///< resume; verify, replay: data, workers
+  bool chaos = false;                         ///< verify, replay: disturb the workers
   std::optional<std::filesystem::path> data;  ///< eval: where the data set is now
   std::filesystem::path output;               ///< export: the .pt file; empty: beside the target
 };

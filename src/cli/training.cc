@@ -15,6 +15,7 @@
 #include "passel/train/learning_rate.h"
 #include "passel/train/machine_limits.h"
 #include "passel/train/manifest.h"
+#include "passel/train/update_log.h"
 #include "saved_run.h"
 
 namespace passel::train {
@@ -90,6 +91,15 @@ Start read_start(const std::filesystem::path& from, const Config& config, const 
           .warning = other_bits(saved, config)};
 }
 
+void note_update(UpdateLog& updates, const Done& done, Progress& progress) {
+  if (done.applied_version == Done::kRejected) return;
+  updates.add({.ticket = static_cast<std::uint32_t>(done.ticket),
+               .base = static_cast<std::uint32_t>(done.base_version),
+               .version = static_cast<std::uint32_t>(done.applied_version),
+               .loss = done.loss});
+  if (const auto error = updates.take_error()) progress.warn(*error);
+}
+
 // What a run that ended by itself or by a signal says of itself.
 void conclude(const Outcome& outcome, Progress& progress, Manifest& manifest, MetricsLog& metrics) {
   metrics.summary(outcome.summary);
@@ -145,8 +155,10 @@ Outcome run_training(Training& training, const RunFolder& folder,
   Manifest manifest(folder.manifest(), argv, config.seed, TORCH_VERSION,
                     {{"isa", kernels::isa()}, {"canary", canary_hash()}});
 
-  shm::Arena arena = shm::Arena::create("passel", TrainingMemory::capacity(config, training.model));
-  TrainingMemory memory = TrainingMemory::create(arena, config, training.model);
+  const Replay& replay = training.replay;
+  shm::Arena arena =
+      shm::Arena::create("passel", TrainingMemory::capacity(config, training.model, replay));
+  TrainingMemory memory = TrainingMemory::create(arena, config, training.model, replay);
   if (start.snapshot) restore_snapshot(*start.snapshot, memory);
   try {
     Coordinator coordinator({.config = config,
@@ -159,6 +171,13 @@ Outcome run_training(Training& training, const RunFolder& folder,
                              .progress = progress,
                              .tty = tty},
                             training.plan, start.ticket, training.total, training.borders);
+    std::optional<UpdateLog> updates;
+    if (config.mode == "recorded") updates.emplace(folder.updates(), memory.version());
+    coordinator.set_replay(replay);
+    coordinator.set_observer([&](const Done& done) {
+      if (updates) note_update(*updates, done, progress);
+      if (training.observer) training.observer(done);
+    });
     progress.note(fmt::format("run {}: {} tickets, {} workers, mode {}", folder.root().string(),
                               training.total, config.workers, config.mode));
     if (start.ticket > 0) {

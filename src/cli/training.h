@@ -44,6 +44,8 @@ struct Training {
   Start start;
   std::int64_t total;                   ///< tickets
   std::set<std::int64_t> borders = {};  ///< tickets to take snapshots at, besides the usual ones
+  Replay replay = {};
+  std::function<void(const Done&)> observer = {};  ///< of each ticket that is done; or none
 };
 
 /// Trains to the end, or to a signal; writes metrics, curves, manifest and progress.

@@ -2,6 +2,7 @@
 
 #include "passel/train/hogwild.h"
 #include "passel/train/ordered.h"
+#include "passel/train/recorded.h"
 
 namespace passel::train {
 
@@ -16,6 +17,7 @@ Schedule Schedule::of(const Config& config) {
 
 std::unique_ptr<Mode> make_mode(const Config& config, const TrainingMemory& memory,
                                 const Model& model, std::uint32_t slot) {
+  if (memory.arrivals) return std::make_unique<RecordedMode>(config, memory, model, slot);
   if (memory.commits) return std::make_unique<OrderedMode>(config, memory, model, slot);
   return std::make_unique<HogwildMode>(config, memory, model, slot);
 }

@@ -1,20 +1,12 @@
 #include "passel/train/ordered.h"
 
 #include <cmath>
-#include <cstring>
 
 namespace passel::train {
 
 OrderedMode::OrderedMode(const Config& config, const TrainingMemory& memory, const Model& model,
                          std::uint32_t slot)
-    : commits_(config, memory, slot), model_(model), parent_(memory.done.doorbell()) {
-  for (const std::span<float> version : memory.versions) {
-    auto& views = versions_.emplace_back();
-    for (std::size_t i = 0; i < memory.parameters.spans().size(); ++i) {
-      views.push_back(memory.parameters.view(version, i));
-    }
-  }
-}
+    : commits_(config, memory, slot), views_(memory, model), parent_(memory.done.doorbell()) {}
 
 bool OrderedMode::begin(const Grant& grant, const std::function<bool()>& news) {
   const Schedule& schedule = commits_.schedule();
@@ -27,9 +19,7 @@ bool OrderedMode::begin(const Grant& grant, const std::function<bool()>& news) {
       },
       shm::kNoDeadline);
   if (!readable) return false;
-  const auto base = static_cast<std::size_t>(schedule.base_of(grant.ticket));
-  const auto& views = versions_[base % versions_.size()];
-  for (std::size_t i = 0; i < views.size(); ++i) model_.parameters()[i].second.set_data(views[i]);
+  views_.bind(schedule.base_of(grant.ticket));
   return true;
 }
 
@@ -37,10 +27,7 @@ Versions OrderedMode::commit(const Grant& grant, float loss,
                              std::span<const at::Tensor> gradients) noexcept {
   const auto& spans = commits_.optimizer().spans();
   const std::span<float> block = commits_.gradient(grant.ticket);
-  for (std::size_t i = 0; i < spans.size(); ++i) {
-    std::memcpy(block.data() + spans[i].begin, gradients[i].const_data_ptr<float>(),
-                spans[i].count * sizeof(float));
-  }
+  write_gradients(gradients, spans, block);
   const double square = commits_.optimizer().squared_norm(
       [&](std::size_t i) { return block.data() + spans[i].begin; });
   const bool accepted = std::isfinite(loss) && std::isfinite(square);

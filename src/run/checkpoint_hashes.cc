@@ -61,14 +61,15 @@ HashHistory read_hashes(const std::filesystem::path& metrics) {
   return history;
 }
 
-std::optional<std::string> first_difference(const HashHistory& expected, const HashHistory& got) {
+std::optional<std::string> first_difference(const HashHistory& expected, const HashHistory& got,
+                                            std::string_view unit) {
   for (const auto& [ticket, hashes] : expected) {
     const auto found = got.find(ticket);
-    if (found == got.end()) return fmt::format("ticket {}: there is no checkpoint", ticket);
+    if (found == got.end()) return fmt::format("{} {}: there is no checkpoint", unit, ticket);
     if (found->second.parameters == hashes.parameters && found->second.tensors == hashes.tensors) {
       continue;
     }
-    return fmt::format("ticket {}: {}", ticket, difference(hashes, found->second));
+    return fmt::format("{} {}: {}", unit, ticket, difference(hashes, found->second));
   }
   return std::nullopt;
 }

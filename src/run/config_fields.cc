@@ -143,7 +143,7 @@ std::vector<Field> make_fields() {
        .value = "NAME",
        .help = "How updates reach the shared parameters",
        .member = &C::mode,
-       .choices = {"hogwild", "ordered", "sync"}},
+       .choices = {"hogwild", "ordered", "recorded", "sync"}},
       {.name = "staleness",
        .group = "processes",
        .value = "N",

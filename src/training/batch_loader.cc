@@ -33,13 +33,14 @@ BatchLoader::BatchLoader(const Dataset& dataset, BatchPlan plan, const Config& c
       batches_(batches),
       stride_(batch_bytes(config, dataset.shape())) {}
 
-Grant BatchLoader::fill(std::int64_t ticket, const shm::Lease& lease) {
-  plan_.indices(ticket, indices_);
+Grant BatchLoader::fill(std::int64_t ticket, std::int64_t batch_ticket, const shm::Lease& lease) {
+  plan_.indices(batch_ticket, indices_);
   const Batch batch = fill_batch(dataset_, Split::kTrain, indices_,
                                  batches_.subspan(lease.buffer * stride_, stride_));
   return {.ticket = ticket,
+          .batch = batch_ticket,
           .lease = lease,
-          .lr = lr_.at(ticket),
+          .lr = lr_.at(batch_ticket),
           .x = shm::to_handle(arena_, batch.x),
           .target = shm::to_handle(arena_, batch.target)};
 }

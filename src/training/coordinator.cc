@@ -51,8 +51,10 @@ Coordinator::Coordinator(const Parts& parts, BatchPlan plan, std::int64_t first_
   for (auto& queue : parts_.memory.grants) grants_.push_back(queue.producer(0));
   if (parts.memory.commits) {
     commits_.emplace(parts.config, parts.memory, crew_.size());
-    tickets_.set_window(ticket_window(parts.config));
+  } else if (parts.memory.arrivals) {
+    arrivals_.emplace(parts.config, parts.memory, crew_.size());
   }
+  if (commits_ || arrivals_) tickets_.set_window(ticket_window(parts.config));
   set_border(border_after(first_ticket));
 }
 
@@ -103,6 +105,7 @@ void Coordinator::record(const Done& done) {
                     done.loss, done.ticket, loader_.plan().epoch_of(done.ticket)));
   }
   count_rejected(done);
+  if (observer_) observer_(done);
   reporter_.ticket(done, loader_.plan().size_of(done.ticket), state());
 }
 
@@ -148,21 +151,33 @@ void Coordinator::on_exit(const shm::WorkerExit& exit) {
 
 // What the dead had handed in is applied, and done; only what it had not is computed again.
 void Coordinator::settle_commits(const shm::WorkerExit& exit) {
-  if (!commits_) return;
-  commits_->bury(exit.slot);
-  const Schedule& schedule = commits_->schedule();
+  if (commits_) commits_->bury(exit.slot);
+  if (arrivals_) arrivals_->bury(exit.slot);
   const std::deque<std::int64_t> held = tickets_.held(exit.slot);
   for (const std::int64_t ticket : held) {
-    const auto published = commits_->published(ticket);
-    if (!published || !tickets_.finish(exit.slot, ticket)) continue;
-    const Done done{
-        .ticket = ticket,
-        .lease = {.slot = exit.slot, .incarnation = exit.incarnation},
-        .base_version = schedule.base_of(ticket),
-        .applied_version = published->accepted ? schedule.step_of(ticket) : Done::kRejected,
-        .loss = published->loss};
-    record(done);
+    std::optional<Done> done = handed_in(ticket);
+    if (!done || !tickets_.finish(exit.slot, ticket)) continue;
+    done->lease = {.slot = exit.slot, .incarnation = exit.incarnation};
+    record(*done);
   }
+}
+
+std::optional<Done> Coordinator::handed_in(std::int64_t ticket) const {
+  if (arrivals_) {
+    const auto applied = arrivals_->applied(ticket);
+    if (!applied) return std::nullopt;
+    return Done{.ticket = ticket,
+                .base_version = applied->arrival.base,
+                .applied_version = applied->version,
+                .loss = applied->arrival.loss};
+  }
+  const auto published = commits_ ? commits_->published(ticket) : std::nullopt;
+  if (!published) return std::nullopt;
+  const Schedule& schedule = commits_->schedule();
+  return Done{.ticket = ticket,
+              .base_version = schedule.base_of(ticket),
+              .applied_version = published->accepted ? schedule.step_of(ticket) : Done::kRejected,
+              .loss = published->loss};
 }
 
 void Coordinator::on_signal(int signal) {
@@ -197,7 +212,9 @@ void Coordinator::grant_ticket(std::uint32_t slot) {
   const std::int64_t ticket = tickets_.next().value();
   if (!holds_work(slot)) crew_.note_progress(slot);
   tickets_.grant(slot);
-  grants_[slot].try_put(loader_.fill(ticket, lease.value()));
+  const auto index = static_cast<std::size_t>(ticket - replay_.first);
+  const std::int64_t batch = replay_.batches.empty() ? ticket : replay_.batches[index];
+  grants_[slot].try_put(loader_.fill(ticket, batch, lease.value()));
   // The worker may be waiting for a commit that comes of this very ticket.
   if (commits_) commits_->bell().ring();
 }
@@ -220,8 +237,9 @@ void Coordinator::set_border(std::int64_t ticket) {
 
 // A worker with a later ticket than the oldest may be waiting for that one.
 bool Coordinator::may_wait_for_others(std::uint32_t slot) const {
-  return commits_ && std::ranges::find(tickets_.held(slot), tickets_.oldest_open()) ==
-                         tickets_.held(slot).end();
+  return (commits_ || arrivals_) &&
+         std::ranges::find(tickets_.held(slot), tickets_.oldest_open()) ==
+             tickets_.held(slot).end();
 }
 
 void Coordinator::watch_workers() {
@@ -244,7 +262,7 @@ void Coordinator::settle_border() {
     return;
   }
   // In these modes all wait for it anyway.
-  if (commits_) return;
+  if (commits_ || arrivals_) return;
   const auto patience =
       from_seconds(std::max(1.0, kBorderPatience * reporter_.seconds_per_ticket()));
   bool stalled = false;
@@ -261,7 +279,9 @@ void Coordinator::settle_border() {
 }
 
 bool Coordinator::quiescent() {
-  if (!tickets_.quiescent() || !commits_) return tickets_.quiescent();
+  if (!tickets_.quiescent()) return false;
+  if (arrivals_) return arrivals_->settled();
+  if (!commits_) return true;
   commits_->help();
   return commits_->committed(tickets_.border());
 }

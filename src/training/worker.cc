@@ -71,7 +71,7 @@ class Worker {
       throw std::runtime_error("ticket " + std::to_string(grant.ticket) +
                                ": the grant's tensor handles are damaged");
     }
-    const at::Tensor dropout = dropout_factors(config_.dropout, config_.seed, grant.ticket,
+    const at::Tensor dropout = dropout_factors(config_.dropout, config_.seed, grant.batch,
                                                x->size(1), config_.hidden_size);
     const at::Tensor loss = model_.loss(*x, *target, dropout);
     loss.backward();

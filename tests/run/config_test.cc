@@ -115,7 +115,7 @@ TEST(Config, RefusesUnknownNamesAndSuggestsTheNearest) {
             " Did you mean adam?");
   EXPECT_THAT(refusal({{"dataset", "mnist"}}), HasSubstr("expected one of fashion-mnist, adding"));
   EXPECT_THAT(refusal({{"mode", "zebra"}}),
-              HasSubstr("mode: expected one of hogwild, ordered, sync, got \"zebra\""));
+              HasSubstr("mode: expected one of hogwild, ordered, recorded, sync, got \"zebra\""));
 }
 
 TEST(Config, RefusesMomentumThatWouldBeIgnored) {

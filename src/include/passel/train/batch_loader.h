@@ -20,7 +20,9 @@ class BatchLoader {
               std::span<std::byte> batches);
 
   /// Writes batch(ticket) into the leased buffer and returns the grant for it.
-  Grant fill(std::int64_t ticket, const shm::Lease& lease);
+  Grant fill(std::int64_t ticket, const shm::Lease& lease) { return fill(ticket, ticket, lease); }
+  /// The same with the batch and the learning rate of another ticket.
+  Grant fill(std::int64_t ticket, std::int64_t batch, const shm::Lease& lease);
 
   const BatchPlan& plan() const { return plan_; }
   const LearningRate& lr() const { return lr_; }

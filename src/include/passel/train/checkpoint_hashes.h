@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace passel::train {
 
@@ -23,6 +24,7 @@ HashHistory read_hashes(const std::filesystem::path& metrics);
 
 /// Where a history first differs from what is expected; empty when it has every expected ticket
 /// with the same hashes. A sentence that names the ticket and the tensors.
-std::optional<std::string> first_difference(const HashHistory& expected, const HashHistory& got);
+std::optional<std::string> first_difference(const HashHistory& expected, const HashHistory& got,
+                                            std::string_view unit = "ticket");
 
 }  // namespace passel::train

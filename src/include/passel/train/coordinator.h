@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "passel/train/metrics_log.h"
 #include "passel/train/ordered_commits.h"
 #include "passel/train/progress.h"
+#include "passel/train/recorded_commits.h"
 #include "passel/train/reporter.h"
 #include "passel/train/run_folder.h"
 #include "passel/train/tickets.h"
@@ -61,6 +63,11 @@ class Coordinator {
   Coordinator(const Parts& parts, BatchPlan plan, std::int64_t first_ticket,
               std::int64_t total_tickets, std::set<std::int64_t> borders = {});
 
+  /// Repeats a recorded run: tickets are its updates. Before run().
+  void set_replay(Replay replay) { replay_ = std::move(replay); }
+  /// Called for each ticket that is done, once. Before run().
+  void set_observer(std::function<void(const Done&)> observer) { observer_ = std::move(observer); }
+
   /// Sends a signal to the worker of a slot, if there is one. From any thread.
   void signal_worker(std::uint32_t slot, int signo) { crew_.signal(slot, signo); }
 
@@ -81,6 +88,7 @@ class Coordinator {
   void take_events();
   void on_exit(const shm::WorkerExit& exit);
   void settle_commits(const shm::WorkerExit& exit);
+  std::optional<Done> handed_in(std::int64_t ticket) const;
   void on_signal(int signal);
 
   void grant_tickets();
@@ -102,11 +110,14 @@ class Coordinator {
 
   Parts parts_;
   std::set<std::int64_t> borders_;
+  Replay replay_;
+  std::function<void(const Done&)> observer_;
   BatchLoader loader_;
   CheckpointStore store_;
   Reporter reporter_;
   Tickets tickets_;
-  std::optional<OrderedCommits> commits_;  // modes ordered and sync
+  std::optional<OrderedCommits> commits_;    // modes ordered and sync
+  std::optional<RecordedCommits> arrivals_;  // mode recorded
   shm::BufferPool buffers_;
   shm::SimpleQueue<Done>::Consumer done_;
   std::vector<shm::SimpleQueue<Grant>::Producer> grants_;

@@ -1,9 +1,8 @@
 #pragma once
 
-#include <vector>
-
 #include "passel/train/mode.h"
 #include "passel/train/ordered_commits.h"
+#include "passel/train/version_views.h"
 
 namespace passel::train {
 
@@ -23,8 +22,7 @@ class OrderedMode final : public Mode {
   void help() noexcept;
 
   OrderedCommits commits_;
-  const Model& model_;
-  std::vector<std::vector<at::Tensor>> versions_;  // [versions][parameters], views of the arena
+  VersionViews views_;
   shm::Doorbell& parent_;
 };
 

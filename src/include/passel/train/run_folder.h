@@ -27,6 +27,7 @@ class RunFolder {
   std::filesystem::path config() const { return root_ / "config.toml"; }
   std::filesystem::path manifest() const { return root_ / "manifest.json"; }
   std::filesystem::path metrics() const { return root_ / "metrics.jsonl"; }
+  std::filesystem::path updates() const { return root_ / "updates.log"; }
   std::filesystem::path checkpoints() const { return root_ / "checkpoints"; }
   std::filesystem::path worker_log(int slot) const;
 

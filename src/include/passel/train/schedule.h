@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
 #include "passel/train/config.h"
 
@@ -19,12 +20,17 @@ struct Schedule {
   std::int64_t group = 1;
   std::int64_t staleness = 0;
   bool reads_base = false;  ///< a step is made from the version of its gradients, too
+  /// A recorded run that is repeated: bases[i] is the base of ticket first + i. They are at most
+  /// `staleness` before it, and `group` is 1.
+  std::int64_t first = 0;
+  std::span<const std::int64_t> bases = {};
 
   static Schedule of(const Config& config);
 
   std::int64_t step_of(std::int64_t ticket) const { return ticket / group; }
   /// Version that the ticket's gradient is computed from.
   std::int64_t base_of(std::int64_t ticket) const {
+    if (!bases.empty()) return bases[static_cast<std::size_t>(ticket - first)];
     return std::max<std::int64_t>(0, step_of(ticket) - staleness);
   }
   /// Tickets before this one are to be committed before the ticket can be computed.

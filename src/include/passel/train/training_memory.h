@@ -9,6 +9,7 @@
 
 #include "passel/kernels/update.h"
 #include "passel/shm/arena.h"
+#include "passel/shm/arrival_ring.h"
 #include "passel/shm/buffer_pool.h"
 #include "passel/shm/commit_ring.h"
 #include "passel/shm/queue.h"
@@ -28,6 +29,7 @@ inline constexpr std::uint32_t kGrantDepth = 2;
 /// Parent to worker: compute and apply the gradient of this batch.
 struct Grant {
   std::int64_t ticket;
+  std::int64_t batch;  // the ticket whose batch it is: another one where a recorded run is repeated
   shm::Lease lease;
   double lr;
   shm::TensorHandle x;       // [T, B, I]
@@ -55,6 +57,14 @@ struct Contribution {
   bool accepted;  ///< loss and gradient are finite
 };
 
+/// The same in mode recorded; what is not finite is not handed in.
+struct Arrival {
+  double squared_norm;
+  double lr;
+  std::int64_t base;  ///< version that the gradient was computed from
+  float loss;
+};
+
 /// State of one optimiser in shared memory: that of all workers, of one slot, or in modes ordered
 /// and sync that of every other version.
 struct OptimizerState {
@@ -68,6 +78,14 @@ struct RunCounters {
   alignas(128) std::atomic<std::int64_t> version;
 };
 
+/// A recorded run that is repeated, as one of mode ordered whose "tickets" are the versions that
+/// updates were applied to. Empty: none.
+struct Replay {
+  std::int64_t first = 0;             ///< version of the first update
+  std::vector<std::int64_t> bases;    ///< version that each update was computed from
+  std::vector<std::int64_t> batches;  ///< ticket whose batch that was
+};
+
 /// The arena of a training run. The parent creates all of it before the first
 /// spawn; a worker opens it and finds the same layout.
 struct TrainingMemory {
@@ -75,17 +93,19 @@ struct TrainingMemory {
   Schedule schedule;
   std::vector<std::span<float>> versions;   // version v is versions[v % size], hogwild's only one
   std::vector<OptimizerState> optimizers;   // see optimizer_count()
-  std::vector<std::span<float>> gradients;  // modes ordered and sync
+  std::vector<std::span<float>> gradients;  // modes ordered, sync; recorded: one a worker
   std::optional<shm::CommitRing<Contribution>> commits;  // modes ordered and sync
+  std::optional<shm::ArrivalRing<Arrival>> arrivals;     // mode recorded
   RunCounters* counters;
   shm::SimpleQueue<Done> done;                  // one producer per worker slot
   std::vector<shm::SimpleQueue<Grant>> grants;  // one per worker slot
   std::span<std::byte> batches;                 // batch_count(config) x batch_bytes(...)
 
   /// Bytes that create() will ask of an arena, with some room to spare.
-  static std::size_t capacity(const Config& config, const Model& model);
+  static std::size_t capacity(const Config& config, const Model& model, const Replay& replay = {});
   /// Throws shm::Error when the arena is too small.
-  static TrainingMemory create(shm::Arena& arena, const Config& config, const Model& model);
+  static TrainingMemory create(shm::Arena& arena, const Config& config, const Model& model,
+                               const Replay& replay = {});
   /// Throws shm::Error when the model is not the one it was created for.
   static TrainingMemory open(const shm::Arena& arena, const Config& config, const Model& model);
 
@@ -101,8 +121,8 @@ struct TrainingMemory {
 
 kernels::UpdateOptions update_options(const Config& config);
 
-/// Optimiser states of a run. hogwild: 1, or with private state one per worker slot. ordered and
-/// sync: 2, that of version v is the one of index v % 2.
+/// Optimiser states of a run. hogwild: 1, or with private state one per worker slot. The others: 2,
+/// that of version v is the one of index v % 2.
 std::size_t optimizer_count(const Config& config);
 
 /// Tickets that may be open at once, from the oldest on: of so many the contributions are kept.
