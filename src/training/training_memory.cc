@@ -12,9 +12,6 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-std::string optimizer_name(std::size_t owner) {
-  return "optimizer/" + std::to_string(owner);
-}
 constexpr const char* kCommits = "commits";
 constexpr const char* kArrivals = "arrivals";
 constexpr const char* kReplay = "replay";
@@ -47,14 +44,125 @@ Schedule schedule_of(const shm::Arena& arena, const Config& config) {
   schedule.bases = stored.subspan(1);
   return schedule;
 }
-std::string version_name(std::size_t index) {
-  return "versions/" + std::to_string(index);
+
+std::string numbered(const char* name, std::int64_t number) {
+  return std::string(name) + "/" + std::to_string(number);
 }
-std::string gradient_name(std::size_t index) {
-  return "gradients/" + std::to_string(index);
+
+// The parent's and the workers' way to the blocks of the arena; lay_out() asks either for the same.
+class Creator {
+ public:
+  explicit Creator(shm::Arena& arena) : arena_(arena) {}
+
+  shm::SharedParameters parameters(const Model& model) const {
+    return shm::SharedParameters::create(arena_, "model", model.parameters());
+  }
+  template <class T>
+  std::span<T> array(const std::string& name, std::size_t count) const {
+    return arena_.construct_array<T>(name, count);
+  }
+  template <class T>
+  shm::SimpleQueue<T> queue(const std::string& name, const shm::QueueOptions& options) const {
+    return shm::SimpleQueue<T>::create(arena_, name, options);
+  }
+  shm::CommitRing<Contribution> commits(std::uint32_t window) const {
+    return shm::CommitRing<Contribution>::create(arena_, kCommits, window);
+  }
+  shm::ArrivalRing<Arrival> arrivals(const shm::ArrivalRing<Arrival>::Settings& settings) const {
+    return shm::ArrivalRing<Arrival>::create(arena_, kArrivals, settings);
+  }
+  std::span<std::byte> bytes(const char* name, std::size_t count) const {
+    return arena_.bytes(arena_.add(name, count, kPage));
+  }
+  const shm::Arena& arena() const { return arena_; }
+
+ private:
+  shm::Arena& arena_;
+};
+
+class Opener {
+ public:
+  explicit Opener(const shm::Arena& arena) : arena_(arena) {}
+
+  shm::SharedParameters parameters(const Model& model) const {
+    return shm::SharedParameters::open(arena_, "model", model.parameters());
+  }
+  template <class T>
+  std::span<T> array(const std::string& name, std::size_t /*count*/) const {
+    return arena_.get_array<T>(name);
+  }
+  template <class T>
+  shm::SimpleQueue<T> queue(const std::string& name, const shm::QueueOptions& /*options*/) const {
+    return shm::SimpleQueue<T>::open(arena_, name);
+  }
+  shm::CommitRing<Contribution> commits(std::uint32_t /*window*/) const {
+    return shm::CommitRing<Contribution>::open(arena_, kCommits);
+  }
+  shm::ArrivalRing<Arrival> arrivals(const shm::ArrivalRing<Arrival>::Settings& settings) const {
+    return shm::ArrivalRing<Arrival>::open(arena_, kArrivals, settings.versions);
+  }
+  std::span<std::byte> bytes(const char* name, std::size_t /*count*/) const {
+    return arena_.bytes(arena_.find(name));
+  }
+  const shm::Arena& arena() const { return arena_; }
+
+ private:
+  const shm::Arena& arena_;
+};
+
+template <class Blocks>
+std::vector<OptimizerState> optimizers(const Blocks& blocks, const Config& config,
+                                       std::size_t floats) {
+  std::vector<OptimizerState> states;
+  for (std::size_t i = 0; i < optimizer_count(config); ++i) {
+    const std::string name = numbered("optimizer", static_cast<std::int64_t>(i)) + "/";
+    states.push_back(
+        {.blocks = {},
+         .steps = blocks.template array<std::atomic<std::int64_t>>(name + "steps", 1).data()});
+    for (const auto state : kernels::state_names(update_options(config))) {
+      states.back().blocks.push_back(
+          blocks.template array<float>(name + std::string(state), floats));
+    }
+  }
+  return states;
 }
-std::string grant_queue(std::int64_t slot) {
-  return "grants/" + std::to_string(slot);
+
+template <class Blocks>
+TrainingMemory lay_out(const Blocks& blocks, const Config& config, const Model& model) {
+  auto parameters = blocks.parameters(model);
+  const std::size_t floats = parameters.values().size();
+  const auto workers = static_cast<std::uint32_t>(config.workers);
+  TrainingMemory memory{
+      .parameters = parameters,
+      .schedule = schedule_of(blocks.arena(), config),
+      .versions = {parameters.values()},
+      .optimizers = optimizers(blocks, config, floats),
+      .gradients = {},
+      .commits = {},
+      .arrivals = {},
+      .counters = blocks.template array<RunCounters>("counters", 1).data(),
+      .done = blocks.template queue<Done>("done",
+                                          {.producers = workers, .capacity = 2 * kGrantDepth + 2}),
+      .grants = {},
+      .batches = blocks.bytes("batches", batch_count(config) * batch_bytes(config, model.shape()))};
+  for (std::int64_t v = 1; v < version_count(config); ++v) {
+    memory.versions.push_back(blocks.template array<float>(numbered("versions", v), floats));
+  }
+  for (std::int64_t g = 0; g < gradient_count(config); ++g) {
+    memory.gradients.push_back(blocks.template array<float>(numbered("gradients", g), floats));
+  }
+  for (std::int64_t slot = 0; slot < config.workers; ++slot) {
+    memory.grants.push_back(blocks.template queue<Grant>(
+        numbered("grants", slot), {.producers = 1, .capacity = kGrantDepth}));
+  }
+  if (ordered(config)) memory.commits = blocks.commits(ticket_window(config));
+  if (config.mode == "recorded") {
+    memory.arrivals =
+        blocks.arrivals({.processes = workers,
+                         .versions = static_cast<std::uint32_t>(version_count(config)),
+                         .window = 2 * ticket_window(config)});
+  }
+  return memory;
 }
 
 }  // namespace
@@ -126,111 +234,23 @@ TrainingMemory TrainingMemory::create(shm::Arena& arena, const Config& config, c
   std::memcpy(stored.data(), text.data(), text.size());
   *arena.construct<SampleShape>("shape") = model.shape();
 
-  auto parameters = shm::SharedParameters::create(arena, "model", model.parameters());
-  std::vector<OptimizerState> optimizers;
-  for (std::size_t owner = 0; owner < optimizer_count(config); ++owner) {
-    const std::string name = optimizer_name(owner);
-    optimizers.push_back(
-        {.blocks = {}, .steps = arena.construct<std::atomic<std::int64_t>>(name + "/steps")});
-    for (const auto state : kernels::state_names(update_options(config))) {
-      optimizers.back().blocks.push_back(arena.construct_array<float>(
-          name + "/" + std::string(state), parameters.values().size()));
+  if (!replay.bases.empty()) {
+    const auto kept = arena.construct_array<std::int64_t>(kReplay, replay.bases.size() + 1);
+    kept[0] = replay.first;
+    std::ranges::copy(replay.bases, kept.begin() + 1);
+  }
+  TrainingMemory memory = lay_out(Creator(arena), config, model);
+  for (const std::span<float> version : memory.versions) {
+    if (version.data() != memory.versions[0].data()) {
+      std::ranges::copy(memory.versions[0], version.begin());
     }
   }
-  auto* counters = arena.construct<RunCounters>("counters");
-  const auto workers = static_cast<std::uint32_t>(config.workers);
-  auto done = shm::SimpleQueue<Done>::create(
-      arena, "done", {.producers = workers, .capacity = 2 * kGrantDepth + 2});
-  std::vector<shm::SimpleQueue<Grant>> grants;
-  for (std::int64_t slot = 0; slot < config.workers; ++slot) {
-    grants.push_back(shm::SimpleQueue<Grant>::create(arena, grant_queue(slot),
-                                                     {.producers = 1, .capacity = kGrantDepth}));
-  }
-  const auto batches = arena.bytes(
-      arena.add("batches", batch_count(config) * batch_bytes(config, model.shape()), kPage));
-  if (!replay.bases.empty()) {
-    const auto stored = arena.construct_array<std::int64_t>(kReplay, replay.bases.size() + 1);
-    stored[0] = replay.first;
-    std::ranges::copy(replay.bases, stored.begin() + 1);
-  }
-  std::vector<std::span<float>> versions{parameters.values()};
-  std::vector<std::span<float>> gradients;
-  while (std::ssize(versions) < version_count(config)) {
-    versions.push_back(
-        arena.construct_array<float>(version_name(versions.size()), versions[0].size()));
-    std::ranges::copy(versions[0], versions.back().begin());
-  }
-  while (std::ssize(gradients) < gradient_count(config)) {
-    gradients.push_back(
-        arena.construct_array<float>(gradient_name(gradients.size()), versions[0].size()));
-  }
-  std::optional<shm::CommitRing<Contribution>> commits;
-  std::optional<shm::ArrivalRing<Arrival>> arrivals;
-  if (ordered(config)) {
-    commits = shm::CommitRing<Contribution>::create(arena, kCommits, ticket_window(config));
-  } else if (config.mode == "recorded") {
-    arrivals =
-        shm::ArrivalRing<Arrival>::create(arena, kArrivals,
-                                          {.processes = workers,
-                                           .versions = static_cast<std::uint32_t>(versions.size()),
-                                           .window = 2 * ticket_window(config)});
-  }
-  return {std::move(parameters),
-          schedule_of(arena, config),
-          std::move(versions),
-          std::move(optimizers),
-          std::move(gradients),
-          commits,
-          arrivals,
-          counters,
-          done,
-          std::move(grants),
-          batches};
+  return memory;
 }
 
 TrainingMemory TrainingMemory::open(const shm::Arena& arena, const Config& config,
                                     const Model& model) {
-  auto parameters = shm::SharedParameters::open(arena, "model", model.parameters());
-  std::vector<OptimizerState> optimizers;
-  for (std::size_t owner = 0; owner < optimizer_count(config); ++owner) {
-    const std::string name = optimizer_name(owner);
-    optimizers.push_back(
-        {.blocks = {}, .steps = arena.get<std::atomic<std::int64_t>>(name + "/steps")});
-    for (const auto state : kernels::state_names(update_options(config))) {
-      optimizers.back().blocks.push_back(arena.get_array<float>(name + "/" + std::string(state)));
-    }
-  }
-  std::vector<shm::SimpleQueue<Grant>> grants;
-  for (std::int64_t slot = 0; slot < config.workers; ++slot) {
-    grants.push_back(shm::SimpleQueue<Grant>::open(arena, grant_queue(slot)));
-  }
-  std::vector<std::span<float>> versions{parameters.values()};
-  std::vector<std::span<float>> gradients;
-  while (std::ssize(versions) < version_count(config)) {
-    versions.push_back(arena.get_array<float>(version_name(versions.size())));
-  }
-  while (std::ssize(gradients) < gradient_count(config)) {
-    gradients.push_back(arena.get_array<float>(gradient_name(gradients.size())));
-  }
-  std::optional<shm::CommitRing<Contribution>> commits;
-  std::optional<shm::ArrivalRing<Arrival>> arrivals;
-  if (ordered(config)) {
-    commits = shm::CommitRing<Contribution>::open(arena, kCommits);
-  } else if (config.mode == "recorded") {
-    arrivals = shm::ArrivalRing<Arrival>::open(arena, kArrivals,
-                                               static_cast<std::uint32_t>(versions.size()));
-  }
-  return {std::move(parameters),
-          schedule_of(arena, config),
-          std::move(versions),
-          std::move(optimizers),
-          std::move(gradients),
-          commits,
-          arrivals,
-          arena.get<RunCounters>("counters"),
-          shm::SimpleQueue<Done>::open(arena, "done"),
-          std::move(grants),
-          arena.bytes(arena.find("batches"))};
+  return lay_out(Opener(arena), config, model);
 }
 
 std::int64_t TrainingMemory::version() const {
