@@ -16,13 +16,16 @@ constexpr const char* kCommits = "commits";
 constexpr const char* kArrivals = "arrivals";
 constexpr const char* kReplay = "replay";
 
-// Versions of mode recorded: a worker that computes holds one, and the others are not to wait for
-// it unless it is very slow.
-constexpr std::int64_t kVersionsPerWorker = 8;
+// Mode recorded: a worker that computes holds one version, and the others are not to wait for it
+// unless it is very slow. One less is the most that a gradient can be stale, which a replay must be
+// able to ask for (--staleness).
+std::int64_t recorded_versions(std::int64_t workers) {
+  return std::min<std::int64_t>({8 * workers, 2 * workers + 32, 256});
+}
 
 std::int64_t version_count(const Config& config) {
   if (config.mode == "hogwild") return 1;
-  if (config.mode == "recorded") return kVersionsPerWorker * config.workers;
+  if (config.mode == "recorded") return recorded_versions(config.workers);
   return Schedule::of(config).versions();
 }
 
