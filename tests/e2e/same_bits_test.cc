@@ -22,6 +22,8 @@ struct Rule {
   Options options;
 };
 
+// GoogleTest looks for this name.
+// NOLINTNEXTLINE(readability-identifier-naming)
 void PrintTo(const Rule& rule, std::ostream* out) {
   *out << rule.name;
 }
