@@ -30,6 +30,13 @@ std::int64_t ticket_count(const Config& config, const BatchPlan& plan) {
 }
 
 void check_against_data(const Config& config, const Dataset& dataset, std::int64_t total) {
+  if (total == 0 && config.mode == "sync") {
+    throw UsageError(
+        fmt::format("expected tickets for a whole step of {} (--shards), got fewer. Use fewer "
+                    "--shards, or more "
+                    "--epochs or --max-tickets",
+                    config.shards));
+  }
   if (config.device != "cpu") {
     throw UsageError("expected --device cpu, got " + config.device +
                      ". This build trains on the CPU");

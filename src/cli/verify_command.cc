@@ -1,7 +1,10 @@
 #include <fmt/format.h>
+#include <stdlib.h>
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -21,9 +24,8 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kNoLimit = 1'000'000;
 
-// What is repeated: the run as it was configured, up to its last checkpoint, by other workers and
-// in a folder of its own.
-Config repetition(const RunFolder& folder, const Command& command) {
+// What is repeated: the run as it was configured, up to its last checkpoint, by other workers.
+Config repetition(const RunFolder& folder, const Command& command, std::int64_t last_ticket) {
   Config config = folder.read_config();
   if (config.mode == "hogwild") {
     throw UsageError(fmt::format(
@@ -31,14 +33,40 @@ Config repetition(const RunFolder& folder, const Command& command) {
         "got one of mode hogwild",
         folder.root().string()));
   }
-  config.workers = command.overrides.workers.value_or(config.workers + 1);
+  const std::int64_t others = std::clamp<std::int64_t>(config.workers + 1, 1, last_ticket);
+  config.workers = command.overrides.workers.value_or(others);
   if (command.overrides.data) config.data = *command.overrides.data;
-  config.out = folder.root() / "verify";
   config.quiet = true;
   if (command.chaos) config.max_respawns = kNoLimit;
   validate(config);
   return config;
 }
+
+// A new folder in the run's for its repetition, removed at the end unless it is kept.
+class Workplace {
+ public:
+  explicit Workplace(const RunFolder& folder) : path_(folder.root() / "verify-XXXXXX") {
+    std::string name = path_.string();
+    if (mkdtemp(name.data()) == nullptr) {
+      throw UsageError(fmt::format("{}: expected room for a repetition of the run, got: {}",
+                                   folder.root().string(), std::strerror(errno)));
+    }
+    path_ = name;
+  }
+  ~Workplace() {
+    std::error_code ignored;
+    if (!kept_) fs::remove_all(path_, ignored);
+  }
+  Workplace(const Workplace&) = delete;
+  Workplace& operator=(const Workplace&) = delete;
+
+  const fs::path& path() const { return path_; }
+  void keep() { kept_ = true; }
+
+ private:
+  fs::path path_;
+  bool kept_ = false;
+};
 
 HashHistory read_expected(const RunFolder& folder) {
   HashHistory history = read_hashes(folder.metrics());
@@ -62,7 +90,8 @@ std::string other_arithmetic(const RunFolder& original) {
 // computed from then; and what becomes of the comparison.
 class Recording {
  public:
-  explicit Recording(const RunFolder& folder) : records_(read_updates(folder.updates())) {
+  explicit Recording(const RunFolder& folder)
+      : file_(folder.updates()), records_(read_updates(file_)) {
     if (!records_.empty()) return;
     throw DataError(
         fmt::format("{}: expected updates, and there is none yet", folder.updates().string()));
@@ -70,10 +99,22 @@ class Recording {
 
   /// Turns the training into a repetition of the recorded one.
   void prepare(Training& training) {
+    const std::int64_t begin = training.start.snapshot ? training.start.snapshot->version : 0;
+    if (records_[0].version != begin) {
+      throw DataError(fmt::format(
+          "{}: expected updates from {} on, where the run began, got the first one at {}: what is "
+          "before cannot be repeated",
+          file_.string(), begin, records_[0].version));
+    }
     Replay& replay = training.replay;
     replay.first = records_[0].version;
     std::int64_t staleness = 0;
     for (const UpdateRecord& record : records_) {
+      if (record.base < begin) {
+        throw DataError(
+            fmt::format("{}: expected versions from {} on, got update {} from version {}",
+                        file_.string(), begin, record.version, record.base));
+      }
       replay.bases.push_back(record.base);
       replay.batches.push_back(record.ticket);
       staleness = std::max<std::int64_t>(staleness, record.version - record.base);
@@ -86,13 +127,19 @@ class Recording {
     training.observer = [this](const Done& done) { compare(done); };
   }
 
-  /// The history by updates instead of tickets: all tickets before a checkpoint's were done then.
+  /// The history by updates instead of tickets.
   HashHistory by_updates(const HashHistory& history) const {
+    const std::int64_t end = records_[0].version + std::ssize(records_);
     HashHistory result;
     for (const auto& [ticket, hashes] : history) {
-      const auto before = std::ranges::count_if(
-          records_, [&](const UpdateRecord& record) { return record.ticket < ticket; });
-      result[records_[0].version + before] = hashes;
+      if (hashes.version > end) {
+        throw DataError(
+            fmt::format("{}: expected {} updates before the checkpoint of ticket {}, got only {}: "
+                        "the last ones "
+                        "are missing",
+                        file_.string(), hashes.version, ticket, end));
+      }
+      result[hashes.version] = hashes;
     }
     return result;
   }
@@ -116,6 +163,7 @@ class Recording {
     loss_ = done.loss;
   }
 
+  fs::path file_;
   std::vector<UpdateRecord> records_;  // by version
   std::optional<std::int64_t> differs_;
   float loss_ = 0;
@@ -126,19 +174,36 @@ class Recording {
 int run_verify(const Command& command, const std::vector<std::string>& argv) {
   const RunFolder original = RunFolder::open(command.target);
   const FolderLock lock(original);
-  const Config config = repetition(original, command);
   HashHistory expected = read_expected(original);
+  const Config config = repetition(original, command, expected.rbegin()->first);
   Training training(config, config.resume);
+  // Those are where the run began, not what it came to.
+  expected.erase(expected.begin(), expected.upper_bound(training.start.ticket));
+  if (expected.empty()) {
+    throw DataError(
+        fmt::format("{}: expected checkpoints after the start of the run at ticket {}, "
+                    "got none",
+                    original.metrics().string(), training.start.ticket));
+  }
   std::optional<Recording> recording;
+  const char* const unit = config.mode == "recorded" ? "update" : "ticket";
   if (config.mode == "recorded") {
     recording.emplace(original);
     recording->prepare(training);
     expected = recording->by_updates(expected);
   }
-  training.total = std::min(training.total, expected.rbegin()->first);
+  if (training.total < expected.rbegin()->first) {
+    throw DataError(
+        fmt::format("{}: expected a configuration of {} {}s, of which there are checkpoints, got "
+                    "one of {}: it was "
+                    "changed since",
+                    original.root().string(), expected.rbegin()->first, unit, training.total));
+  }
+  training.total = expected.rbegin()->first;
   for (const auto& [ticket, hashes] : expected) training.borders.insert(ticket);
-  fs::remove_all(config.out);
-  const RunFolder folder = RunFolder::create(config);
+  Workplace workplace(original);
+  training.config.out = workplace.path();
+  const RunFolder folder = RunFolder::create(training.config);
   const auto workers = static_cast<std::uint32_t>(config.workers);
   const Outcome outcome =
       run_training(training, folder, argv, [&](Coordinator& coordinator) -> std::shared_ptr<void> {
@@ -147,15 +212,14 @@ int run_verify(const Command& command, const std::vector<std::string>& argv) {
       });
   if (outcome.exit_code() != 0) return outcome.exit_code();
 
-  const char* const unit = recording ? "update" : "ticket";
   auto difference = recording ? recording->difference() : std::nullopt;
   if (!difference) difference = first_difference(expected, read_hashes(folder.metrics()), unit);
   if (difference) {
+    workplace.keep();
     fmt::print("{}: NOT the same bits. {}. The repetition is in {}{}\n", original.root().string(),
                *difference, folder.root().string(), other_arithmetic(original));
     return 1;
   }
-  fs::remove_all(folder.root());
   fmt::print("{}: bit-identical at {} checkpoints up to {} {}, with {} workers{}\n",
              original.root().string(), expected.size(), unit, expected.rbegin()->first, workers,
              command.chaos ? fmt::format(", killed and replaced {} times", outcome.summary.respawns)

@@ -42,6 +42,7 @@ BorderResult BorderTask::run(const Snapshot& snapshot, bool evaluate) {
   at::set_num_threads(1);
   BorderResult result{.ticket = snapshot.ticket,
                       .epoch = snapshot.epoch,
+                      .version = snapshot.version,
                       .param_hash = param_hash(snapshot),
                       .tensor_hashes = tensor_hashes(snapshot)};
   if (evaluate) {

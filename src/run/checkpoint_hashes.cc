@@ -21,7 +21,8 @@ std::optional<std::pair<std::int64_t, CheckpointHashes>> parse(const std::string
     const auto ticket = line["ticket"].get<std::int64_t>();
     if (ticket < 0) return std::nullopt;  // or more than there can be
     return std::pair(
-        ticket, CheckpointHashes{line.at("param_hash").get<std::string>(),
+        ticket, CheckpointHashes{line.at("version").get<std::int64_t>(),
+                                 line.at("param_hash").get<std::string>(),
                                  line.at("tensors").get<std::map<std::string, std::string>>()});
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;

@@ -46,6 +46,10 @@ void check_staleness_options(const Config& config) {
   if (config.mode == "sync") {
     refuse("momentum_correction", "false", "true", "It adds no momentum of its own.");
   }
+  if (config.mode == "recorded") {
+    refuse("momentum_correction", "false", "true",
+           "A replay has other workers, on whose number the correction depends.");
+  }
   if (config.momentum == 0) {
     throw UsageError(
         "momentum_correction: expected a momentum to lower, got 0. Set the optimizer to sgd and "

@@ -161,7 +161,7 @@ std::vector<Field> make_fields() {
       {.name = "staleness_lr",
        .group = "processes",
        .value = "A",
-       .help = "Modes hogwild and ordered: the learning rate of an update is divided by (1 + its "
+       .help = "Modes hogwild, ordered and recorded: the rate of an update is divided by (1 + its "
                "staleness)^A; 0: it is not",
        .member = &C::staleness_lr,
        .range = {0, 10},

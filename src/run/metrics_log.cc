@@ -190,6 +190,7 @@ void MetricsLog::checkpoint(const CheckpointRecord& record) noexcept {
     line["file"] = record.file.string();
     line["seconds"] = record.seconds;
     line["best"] = record.best;
+    line["version"] = record.version;
     line["param_hash"] = record.param_hash;
     line["tensors"] = record.tensors;
   });

@@ -83,7 +83,7 @@ std::optional<std::string> UpdateLog::take_error() {
 
 std::vector<UpdateRecord> read_updates(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
-  if (!in) {
+  if (!in || !std::filesystem::is_regular_file(file)) {
     throw DataError(
         fmt::format("{}: expected the record of a run of --mode recorded, which cannot be read",
                     file.string()));

@@ -122,6 +122,7 @@ void Reporter::border(const BorderResult& result) {
                        .file = result.checkpoint,
                        .seconds = result.save_seconds,
                        .best = result.best,
+                       .version = result.version,
                        .param_hash = result.param_hash,
                        .tensors = result.tensor_hashes});
 }

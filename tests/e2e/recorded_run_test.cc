@@ -121,6 +121,28 @@ TEST_F(RecordedRun, FromADamagedRecordIsRefused) {
   EXPECT_EQ(run_passel({"replay", run()}).code, 3);
 }
 
+TEST_F(RecordedRun, WhoseRecordLacksItsBeginOrItsEndIsRefused) {
+  ASSERT_EQ(run_passel(train(recorded({"--epochs", "2"}))).code, 0);
+  const auto cut = [&](std::int64_t from, std::int64_t to) {
+    std::ifstream in(log(), std::ios::binary);
+    std::string text(std::istreambuf_iterator<char>(in), {});
+    text.erase(static_cast<std::size_t>(16 * (from + 1)),
+               static_cast<std::size_t>(16 * (to - from)));
+    std::ofstream(log(), std::ios::binary) << text;
+  };
+  cut(19, 20);  // the last one that arrived; it may not be the last version
+  Finished finished = run_passel({"replay", run()});
+  EXPECT_EQ(finished.code, 3) << finished.text;
+  ASSERT_EQ(run_passel({"resume", run(), "--epochs", "4"}).code, 0);
+  finished = run_passel({"replay", run()});
+  EXPECT_EQ(finished.code, 3) << finished.text;
+  std::filesystem::remove(log());
+  ASSERT_EQ(run_passel({"resume", run(), "--epochs", "6"}).code, 0);
+  finished = run_passel({"replay", run()});
+  EXPECT_EQ(finished.code, 3);
+  EXPECT_NE(finished.text.find("where the run began"), std::string::npos) << finished.text;
+}
+
 TEST_F(RecordedRun, IsWhatReplayWantsAndNothingElse) {
   ASSERT_EQ(run_passel(train({"--epochs", "1"})).code, 0);
   const Finished finished = run_passel({"replay", run()});

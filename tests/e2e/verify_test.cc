@@ -1,6 +1,8 @@
 #include <signal.h>
 
+#include <algorithm>
 #include <fstream>
+#include <sstream>
 
 #include "small_run.h"
 
@@ -14,6 +16,12 @@ class Verify : public SmallRun {
     options.insert(options.end(), more.begin(), more.end());
     const Finished finished = run_passel(train(options));
     ASSERT_EQ(finished.code, 0) << finished.text;
+  }
+
+  std::int64_t repetitions() const {
+    return std::ranges::count_if(std::filesystem::directory_iterator(run()), [](const auto& entry) {
+      return entry.path().filename().string().starts_with("verify-");
+    });
   }
 
   /// Changes one character of a hash of the run's checkpoint at `ticket`.
@@ -38,7 +46,7 @@ TEST_F(Verify, SaysThatARunIsBitIdenticalAndLeavesNothing) {
   EXPECT_NE(finished.text.find("bit-identical at 6 checkpoints up to ticket 60, with 3 workers"),
             std::string::npos)
       << finished.text;
-  EXPECT_FALSE(std::filesystem::exists(run() / "verify"));
+  EXPECT_EQ(repetitions(), 0);
 }
 
 TEST_F(Verify, HoldsForASyncRunWhoseWorkersAreKilledMeanwhile) {
@@ -64,16 +72,57 @@ TEST_F(Verify, NamesTheFirstCheckpointAndTensorThatDiffer) {
   const Finished finished = run_passel({"verify", run()});
   EXPECT_EQ(finished.code, 1);
   EXPECT_NE(finished.text.find("ticket 30: lltm.bias is "), std::string::npos) << finished.text;
-  EXPECT_TRUE(std::filesystem::exists(run() / "verify" / "checkpoints"))
-      << "the repetition is kept, to look into";
+  EXPECT_EQ(repetitions(), 1) << "it is kept, to look into";
   EXPECT_EQ(run_passel({"verify", run()}).code, 1) << "also a second time";
+}
+
+TEST_F(Verify, RemovesNothingThatItHasNotMade) {
+  make_run();
+  std::filesystem::create_directory(run() / "verify");
+  std::ofstream(run() / "verify" / "notes.txt") << "mine";
+  EXPECT_EQ(run_passel({"verify", run()}).code, 0);
+  EXPECT_TRUE(std::filesystem::exists(run() / "verify" / "notes.txt"));
+}
+
+TEST_F(Verify, HoldsForARunThatWasStoppedBeforeItsFirstTicket) {
+  ASSERT_EQ(run_passel(train({"--mode", "ordered", "--epochs", "2"})).code, 0);
+  // As such a run notes it.
+  auto all = events(run());
+  std::ofstream out(run() / "metrics.jsonl");
+  auto begin = *std::ranges::find_if(all, [](const auto& e) { return e["event"] == "checkpoint"; });
+  begin["ticket"] = 0;
+  begin["version"] = 0;
+  out << begin.dump() << "\n";
+  for (const auto& event : all) out << event.dump() << "\n";
+  out.close();
+  const Finished finished = run_passel({"verify", run()});
+  EXPECT_EQ(finished.code, 0) << finished.text;
+}
+
+TEST_F(Verify, TakesNoMoreWorkersThanThereAreTickets) {
+  ASSERT_EQ(run_passel(train({"--mode", "ordered", "--workers", "3", "--max-tickets", "3"})).code,
+            0);
+  const Finished finished = run_passel({"verify", run()});
+  EXPECT_EQ(finished.code, 0) << finished.text;
+}
+
+TEST_F(Verify, SaysThatTheConfigurationEndsBeforeTheCheckpoints) {
+  make_run({"--max-tickets", "50"});
+  std::stringstream text;
+  text << std::ifstream(run() / "config.toml").rdbuf();
+  std::string changed = text.str();
+  changed.replace(changed.find("max_tickets = 50"), 16, "max_tickets = 20");
+  std::ofstream(run() / "config.toml") << changed;
+  const Finished finished = run_passel({"verify", run()});
+  EXPECT_EQ(finished.code, 3);
+  EXPECT_NE(finished.text.find("changed since"), std::string::npos) << finished.text;
 }
 
 TEST_F(Verify, RefusesWhatPromisesNoBits) {
   ASSERT_EQ(run_passel(train({"--epochs", "1"})).code, 0);
   const Finished finished = run_passel({"verify", run()});
   EXPECT_EQ(finished.code, 2);
-  EXPECT_NE(finished.text.find("--mode ordered or sync"), std::string::npos) << finished.text;
+  EXPECT_NE(finished.text.find("--mode ordered, sync or recorded"), std::string::npos) << finished.text;
 }
 
 TEST_F(Verify, RefusesARunWithoutCheckpoints) {

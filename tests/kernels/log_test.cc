@@ -125,7 +125,7 @@ template <typename T>
 void expect_known_values() {
   constexpr T kInfinity = std::numeric_limits<T>::infinity();
   std::vector<T> x(16, T{1});
-  const T special[] = {T{0}, -T{0}, kInfinity, -kInfinity, T{-1}, std::nan("")};
+  const T special[] = {T{0}, -T{0}, kInfinity, -kInfinity, T{-1}, static_cast<T>(std::nan(""))};
   std::ranges::copy(special, x.begin());
   const auto y = logs_of(x);
   EXPECT_EQ(y[0], -kInfinity);

@@ -57,6 +57,7 @@ TEST_F(MetricsLogTest, WritesOneObjectALineWithEventAndTime) {
                   .file = "c/1",
                   .seconds = 0.25,
                   .best = true,
+                  .version = 40,
                   .param_hash = "a",
                   .tensors = {{"w", "b"}}});
   const auto lines = lines_of(file_);
@@ -72,7 +73,7 @@ TEST_F(MetricsLogTest, WritesOneObjectALineWithEventAndTime) {
   EXPECT_EQ(without_time(lines[1]),
             json::parse(R"({"event":"eval","ticket":50,"epoch":1,"test_accuracy":0.75})"));
   EXPECT_EQ(without_time(lines[2]), json::parse(R"({"event":"checkpoint","ticket":50,"epoch":1,
-      "file":"c/1","seconds":0.25,"best":true,"param_hash":"a",
+      "file":"c/1","seconds":0.25,"best":true,"version":40,"param_hash":"a",
       "tensors":{"w":"b"}})"));
 }
 

@@ -51,6 +51,7 @@ inline Config random_config(std::mt19937_64& random) {
   if (config.mode == "sync") config.staleness_lr = 0;
   if (config.mode != "ordered") config.delay_compensation = 0;
   if (config.mode == "sync" || config.momentum == 0) config.momentum_correction = false;
+  if (config.mode == "recorded") config.momentum_correction = false;
   return config;
 }
 

@@ -24,6 +24,7 @@ struct BorderResult {
   bool best = false;                 // has the best score of the run so far
   double save_seconds = 0;
   std::string error;  // why the save failed
+  std::int64_t version = 0;
   std::string param_hash;
   std::map<std::string, std::string> tensor_hashes;
 };

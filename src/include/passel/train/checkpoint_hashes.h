@@ -11,6 +11,7 @@ namespace passel::train {
 
 /// What metrics.jsonl keeps of the parameters at one checkpoint.
 struct CheckpointHashes {
+  std::int64_t version;                        ///< updates made
   std::string parameters;                      ///< see param_hash()
   std::map<std::string, std::string> tensors;  ///< see tensor_hashes()
 };

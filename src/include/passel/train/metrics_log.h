@@ -46,6 +46,7 @@ struct CheckpointRecord {
   std::filesystem::path file = {};
   double seconds = 0;  ///< time it took to write
   bool best = false;
+  std::int64_t version = 0;                         ///< updates made
   std::string param_hash = {};                      ///< as in the summary
   std::map<std::string, std::string> tensors = {};  ///< the same of each parameter
 };
