@@ -83,6 +83,9 @@ def main() -> None:
     parser.add_argument("--program", type=Path, default=ROOT / "build/release/src/passel")
     parser.add_argument("--quick", action="store_true", help="short runs, once each: a smoke test")
     parser.add_argument(
+        "--workers", type=int, nargs="+", default=[2, 1, 4], metavar="N", help="numbers of workers"
+    )
+    parser.add_argument(
         "--json", type=Path, default=ROOT / "build/bench/bench-modes.json", help="file to write"
     )
     args = parser.parse_args()
@@ -90,7 +93,7 @@ def main() -> None:
     args.samples, args.repeats = (1280, 1) if args.quick else (57600, 5)
     args.cases = [(64, 2)]
     if not args.quick:
-        args.cases = [(batch_size, workers) for workers in (2, 1, 4) for batch_size in (16, 64)]
+        args.cases = [(batch_size, workers) for workers in args.workers for batch_size in (16, 64)]
     if not args.program.exists():
         sys.exit(f"bench-modes: expected the program at {args.program}. Run 'make bench-modes'.")
     modes = [mode for mode in MODES if known(args.program, mode)]
