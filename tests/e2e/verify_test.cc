@@ -122,7 +122,8 @@ TEST_F(Verify, RefusesWhatPromisesNoBits) {
   ASSERT_EQ(run_passel(train({"--epochs", "1"})).code, 0);
   const Finished finished = run_passel({"verify", run()});
   EXPECT_EQ(finished.code, 2);
-  EXPECT_NE(finished.text.find("--mode ordered, sync or recorded"), std::string::npos) << finished.text;
+  EXPECT_NE(finished.text.find("--mode ordered, sync or recorded"), std::string::npos)
+      << finished.text;
 }
 
 TEST_F(Verify, RefusesARunWithoutCheckpoints) {
