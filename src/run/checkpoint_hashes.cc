@@ -18,6 +18,7 @@ std::optional<std::pair<std::int64_t, CheckpointHashes>> parse(const std::string
   try {
     if (line.at("event") != "checkpoint") return std::nullopt;
     if (!line.at("ticket").is_number_integer()) return std::nullopt;
+    if (!line.at("version").is_number_integer()) return std::nullopt;
     const auto ticket = line["ticket"].get<std::int64_t>();
     if (ticket < 0) return std::nullopt;  // or more than there can be
     return std::pair(

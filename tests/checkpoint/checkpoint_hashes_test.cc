@@ -16,7 +16,7 @@ using passel::testing::write_text;
 
 std::string line(const std::string& event, const std::string& ticket) {
   return R"({"event":)" + event + R"(,"ticket":)" + ticket +
-         R"(,"param_hash":"a","tensors":{"w":"b"}})" + "\n";
+         R"(,"version":3,"param_hash":"a","tensors":{"w":"b"}})" + "\n";
 }
 
 TEST(CheckpointHashes, AreThoseOfLinesThatAreCheckpointsWhateverElseIsThere) {
@@ -31,9 +31,10 @@ TEST(CheckpointHashes, AreThoseOfLinesThatAreCheckpointsWhateverElseIsThere) {
     text += line("\"checkpoint\"", ticket);
   }
   for (const char* odd :
-       {"", "null", "[]", "7", "{}", "{\"event\":\"checkpoint\"}",
-        "{\"event\":", "{\"event\":\"checkpoint\",\"ticket\":1,\"param_hash\":1,\"tensors\":{}}",
-        "{\"event\":\"checkpoint\",\"ticket\":1,\"param_hash\":\"\",\"tensors\":[]}"}) {
+       {"", "null", "[]", "7", "{}", "{\"event\":\"checkpoint\"}", "{\"event\":",
+        "{\"event\":\"checkpoint\",\"ticket\":1,\"version\":1,\"param_hash\":1,\"tensors\":{}}",
+        "{\"event\":\"checkpoint\",\"ticket\":1,\"version\":3,\"param_hash\":\"\",\"tensors\":[]"
+        "}"}) {
     text += std::string(odd) + "\n";
   }
   write_text(file, text + std::string("\0\xff\n", 3) + std::string(100'000, '['));
