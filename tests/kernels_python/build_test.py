@@ -4,8 +4,7 @@
 usage: build_test.py pip|setup|jit
 
 Runs in an environment of its own, which sees this interpreter's packages. ccache
-is used where it is installed. Exit code 77: not run, since scikit-build-core is
-not installed here.
+is used where it is installed.
 """
 
 import importlib.util
@@ -98,8 +97,7 @@ def main() -> None:
     if len(sys.argv) != 2 or sys.argv[1] not in ways:
         sys.exit(__doc__)
     if sys.argv[1] == "pip" and not importlib.util.find_spec("scikit_build_core"):
-        print("not run: scikit-build-core is not installed ('make test' installs it)")
-        sys.exit(77)
+        sys.exit("expected scikit-build-core in this Python, which 'make test' installs; it is missing")
     with tempfile.TemporaryDirectory() as name:
         said = ways[sys.argv[1]](Path(name).resolve())
         used = said.rpartition("works:")[2]
