@@ -98,8 +98,9 @@ TEST(OptionErrors, SuggestTheNearestOption) {
 TEST(OptionErrors, SuggestTheNearestCommand) {
   EXPECT_THAT(refusal_of({"trian"}),
               AllOf(HasSubstr("got \"trian\""), HasSubstr("Did you mean train?")));
-  EXPECT_THAT(refusal_of({}),
-              HasSubstr("expected a command (train, eval, resume, verify, replay, inspect, export)"));
+  EXPECT_THAT(
+      refusal_of({}),
+      HasSubstr("expected a command (train, eval, resume, verify, replay, inspect, export)"));
 }
 
 TEST(OptionErrors, RefuseWordsThatAreNoOptions) {
