@@ -82,9 +82,9 @@ LltmGrads lltm_backward_cpu(const at::Tensor& x_in, const at::Tensor& weight,
   const at::Tensor from_hidden = contiguous_or_undefined(grad_hidden);
   const at::Tensor from_h_last = contiguous_or_undefined(grad_h_last);
   const at::Tensor from_c_last = contiguous_or_undefined(grad_c_last);
-  const LltmGrads grads{empty_like_if(mask[0], x), empty_like_if(mask[1], weight),
-                        empty_like_if(mask[2], bias), empty_like_if(mask[3], h0),
-                        empty_like_if(mask[4], c0)};
+  LltmGrads grads{empty_like_if(mask[0], x), empty_like_if(mask[1], weight),
+                  empty_like_if(mask[2], bias), empty_like_if(mask[3], h0),
+                  empty_like_if(mask[4], c0)};
   const kernels::LltmShape shape = shape_of(x, h0);
   const at::Tensor workspace =
       at::empty({static_cast<std::int64_t>(kernels::lltm_backward_workspace(shape))}, x.options());

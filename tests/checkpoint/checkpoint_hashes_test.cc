@@ -33,8 +33,7 @@ TEST(CheckpointHashes, AreThoseOfLinesThatAreCheckpointsWhateverElseIsThere) {
   for (const char* odd :
        {"", "null", "[]", "7", "{}", "{\"event\":\"checkpoint\"}", "{\"event\":",
         "{\"event\":\"checkpoint\",\"ticket\":1,\"version\":1,\"param_hash\":1,\"tensors\":{}}",
-        "{\"event\":\"checkpoint\",\"ticket\":1,\"version\":3,\"param_hash\":\"\",\"tensors\":[]"
-        "}"}) {
+        R"({"event":"checkpoint","ticket":1,"version":3,"param_hash":"","tensors":[]})"}) {
     text += std::string(odd) + "\n";
   }
   write_text(file, text + std::string("\0\xff\n", 3) + std::string(100'000, '['));

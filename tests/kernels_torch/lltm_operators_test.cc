@@ -127,7 +127,8 @@ TEST(LltmCell, TakesMoreRowsThanAGridHasBlocks) {
 TEST(LltmBackward, RefusesSavedTensorsOfOtherShapes) {
   const torch::NoGradGuard no_grad;
   const auto a = make_arguments(2, 3, 4, 5, torch::kFloat);
-  const auto [hidden, h, c, cells, gates, packed] =
+  Tensor hidden, h, c, cells, gates, packed;
+  std::tie(hidden, h, c, cells, gates, packed) =
       detail::call_lltm_forward(a.x, a.weight, a.bias, a.h0, a.c0);
   const auto backward = [&](const Tensor& cells_given, const Tensor& packed_given) {
     detail::call_lltm_backward(a.x, a.weight, a.bias, a.h0, a.c0, hidden, cells_given, gates,

@@ -6,7 +6,6 @@ namespace passel {
 namespace {
 
 using lltm_test::Arguments;
-using lltm_test::fused;
 using lltm_test::loss_of;
 using lltm_test::make_arguments;
 using lltm_test::relative_error;
