@@ -45,7 +45,7 @@ ChunkLedger::Allocation ChunkLedger::allocate(std::uint64_t bytes) {
   // Relaxed: this process alone writes it.
   return {Status::kOk,
           {*id, record.generation.load(std::memory_order_relaxed)},
-          arena_.data() + record.offset};
+          table_.elsewhere() ? nullptr : arena_.data() + record.offset};
 }
 
 ChunkLedger::Status ChunkLedger::status_of_failure() const noexcept {

@@ -9,10 +9,20 @@
 namespace passel::shm {
 namespace {
 
-constexpr const char* kRecords = "passel.chunks";
-constexpr const char* kRegions = "passel.regions";
-constexpr const char* kInboxes = "passel.inboxes";
 constexpr std::uint32_t kMaxChunks = 1U << 20;
+
+std::string records_name(std::string_view table) {
+  return std::string(table) + ".chunks";
+}
+std::string regions_name(std::string_view table) {
+  return std::string(table) + ".regions";
+}
+std::string elsewhere_name(std::string_view table) {
+  return std::string(table) + ".elsewhere";
+}
+std::string inboxes_name(std::string_view table) {
+  return std::string(table) + ".inboxes";
+}
 
 }  // namespace
 
@@ -40,7 +50,7 @@ ChunkTable ChunkTable::create(Arena& arena, const ChunkOptions& options) {
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   if (options.processes == 0 || options.processes > ChunkRecord::kMaxProcesses ||
       options.chunks == 0 || options.chunks > kMaxChunks || options.region_bytes == 0 ||
-      options.region_bytes > arena.size()) {
+      (!options.elsewhere && options.region_bytes > arena.size())) {
     throw Error("create regions for " + std::to_string(options.processes) + " processes with " +
                     std::to_string(options.chunks) + " chunks and " +
                     std::to_string(options.region_bytes) + " bytes each",
@@ -51,17 +61,25 @@ ChunkTable ChunkTable::create(Arena& arena, const ChunkOptions& options) {
                     std::to_string(arena.size()) + " bytes");
   }
   const std::uint64_t region_bytes = (options.region_bytes + page - 1) / page * page;
-  arena.construct_array<Doorbell>(kInboxes, options.processes);
-  arena.construct_array<ChunkRecord>(kRecords, std::size_t{options.processes} * options.chunks);
-  arena.reserve(kRegions, region_bytes * options.processes, page);
-  return open(arena);
+  arena.construct_array<Doorbell>(inboxes_name(options.name), options.processes);
+  arena.construct_array<ChunkRecord>(records_name(options.name),
+                                     std::size_t{options.processes} * options.chunks);
+  const std::uint64_t bytes = region_bytes * options.processes;
+  if (options.elsewhere) {
+    *arena.construct<Block>(elsewhere_name(options.name)) = {options.first_offset, bytes};
+  } else {
+    arena.reserve(regions_name(options.name), bytes, page);
+  }
+  return open(arena, options.name);
 }
 
-ChunkTable ChunkTable::open(const Arena& arena) {
+ChunkTable ChunkTable::open(const Arena& arena, std::string_view name) {
   ChunkTable table;
-  table.inboxes_ = arena.get_array<Doorbell>(kInboxes);
-  table.records_ = arena.get_array<ChunkRecord>(kRecords);
-  table.regions_ = arena.find(kRegions);
+  table.inboxes_ = arena.get_array<Doorbell>(inboxes_name(name));
+  table.records_ = arena.get_array<ChunkRecord>(records_name(name));
+  table.elsewhere_ = arena.contains(elsewhere_name(name));
+  table.regions_ =
+      table.elsewhere_ ? *arena.get<Block>(elsewhere_name(name)) : arena.find(regions_name(name));
   table.processes_ = static_cast<std::uint32_t>(table.inboxes_.size());
   table.chunks_ = static_cast<std::uint32_t>(table.records_.size() / table.processes_);
   table.region_bytes_ = table.regions_.bytes / table.processes_;

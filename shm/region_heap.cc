@@ -90,7 +90,7 @@ std::optional<std::uint32_t> RegionHeap::carve(std::uint64_t bytes) {
 }
 
 bool RegionHeap::take_memory(std::uint64_t end) {
-  if (end <= taken_) return true;
+  if (end <= taken_ || table_.elsewhere()) return true;
   const std::uint64_t limit = region_.offset + region_.bytes;
   const std::uint64_t to = std::min(limit, std::max(end, taken_ + kStep));
   failure_ = arena_.populate(taken_, to - taken_);

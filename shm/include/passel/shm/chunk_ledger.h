@@ -41,7 +41,9 @@ class ChunkLedger {
   struct Allocation {
     Status status;
     ChunkHandle chunk;
-    std::byte* data;  ///< [bytes asked for, rounded up], aligned to RegionHeap::kAlign
+    /// [bytes asked for, rounded up], aligned to RegionHeap::kAlign; nullptr where the regions are
+    /// no memory of the arena.
+    std::byte* data;
   };
 
   /// @param process whose books these are: 0 is the parent, 1 + slot a worker
