@@ -79,6 +79,8 @@ bool ChunkLedger::claim(ChunkHandle handle) noexcept {
   const std::lock_guard lock(mutex_);
   retire_next();
   Local& local = locals_[handle.id];
+  // A chunk of its own that neither it nor anybody else has is free: an invented handle.
+  if (own(handle.id) && local.references + local.under_way == 0 && !local.lent) return false;
   if (!own(handle.id) && local.references + local.under_way == 0) record.hold(process_);
   ++local.references;
   return true;
