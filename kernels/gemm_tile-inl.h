@@ -31,7 +31,7 @@ inline constexpr int kTileRows = 8;
 #else
 inline constexpr int kTileRows = 4;
 #endif
-static_assert(kRowGroup % kTileRows == 0);
+static_assert(kRowGrain % kTileRows == 0);
 
 /// The left operand with its rows in memory as they are.
 template <typename T>
@@ -43,15 +43,14 @@ struct RowMajor {
   HWY_INLINE RowMajor from_row(std::int64_t row) const { return {data + row * stride, stride}; }
 };
 
-/// kRowGroup rows of the left operand, packed as [k][kRowGroup].
+/// The left operand with its columns in memory: the transpose of rows there.
 template <typename T>
-struct RowGroup {
+struct ColumnMajor {
   const T* data;
+  std::int64_t stride;
 
-  HWY_INLINE const T& at(std::int64_t row, std::int64_t k) const {
-    return data[k * kRowGroup + row];
-  }
-  HWY_INLINE RowGroup from_row(std::int64_t row) const { return {data + row}; }
+  HWY_INLINE const T& at(std::int64_t row, std::int64_t k) const { return data[k * stride + row]; }
+  HWY_INLINE ColumnMajor from_row(std::int64_t row) const { return {data + row, stride}; }
 };
 
 /// sums[i][j] += A[i][k] * B[k][j] over k < depth, where vector j of B's row k
@@ -112,21 +111,20 @@ struct Output {
   bool add;  // to what is there, instead of overwriting it
 };
 
-/// One tile of C = A B (+ C). `rows` <= kRows are stored, and `columns` columns.
+/// One tile of C = A B (+ C), of which `columns` columns are stored.
 template <int kRows, int kVectors, class D, class Left>
 HWY_NOINLINE void product_tile(D d, Left a, const hn::TFromD<D>* b, std::int64_t depth,
-                               Output<hn::TFromD<D>> c, std::int64_t rows, std::size_t columns) {
+                               Output<hn::TFromD<D>> c, std::size_t columns) {
   hn::Vec<D> sums[kRows][kVectors];
   for (int i = 0; i < kRows; ++i) {
     for (int j = 0; j < kVectors; ++j) {
-      sums[i][j] = c.add && i < rows ? load_some(d, c.data + i * c.stride + j * kLanes<D>,
-                                                 columns - j * kLanes<D>)
-                                     : hn::Zero(d);
+      sums[i][j] =
+          c.add ? load_some(d, c.data + i * c.stride + j * kLanes<D>, columns - j * kLanes<D>)
+                : hn::Zero(d);
     }
   }
   accumulate<kLanes<D>>(d, sums, a, b, kPanelColumns, depth);
   for (int i = 0; i < kRows; ++i) {
-    if (i >= rows) break;
     for (int j = 0; j < kVectors; ++j) {
       store_some(sums[i][j], d, c.data + i * c.stride + j * kLanes<D>, columns - j * kLanes<D>);
     }
@@ -156,8 +154,8 @@ HWY_INLINE const T* panel_column(const Panels<T>& b, std::int64_t column) {
 }
 
 /// C [rows, columns] = A [rows, depth] B [depth, columns] (+ C).
-template <class D, typename T = hn::TFromD<D>>
-HWY_INLINE void product(D d, RowMajor<T> a, std::int64_t rows, std::int64_t depth, Panels<T> b,
+template <class D, class Left, typename T = hn::TFromD<D>>
+HWY_INLINE void product(D d, Left a, std::int64_t rows, std::int64_t depth, Panels<T> b,
                         std::int64_t columns, Output<T> c) {
   for_each_column_group(d, columns,
                         [&](auto vectors, std::int64_t column, std::int64_t count) HWY_ATTR {
@@ -165,23 +163,8 @@ HWY_INLINE void product(D d, RowMajor<T> a, std::int64_t rows, std::int64_t dept
                             product_tile<tile(), vectors()>(
                                 d, a.from_row(row), panel_column(b, column), depth,
                                 Output<T>{c.data + row * c.stride + column, c.stride, c.add},
-                                tile(), static_cast<std::size_t>(count));
+                                static_cast<std::size_t>(count));
                           });
-                        });
-}
-
-/// The same for one group of at most kRowGroup packed rows.
-template <class D, typename T = hn::TFromD<D>>
-HWY_INLINE void product(D d, RowGroup<T> a, std::int64_t rows, std::int64_t depth, Panels<T> b,
-                        std::int64_t columns, Output<T> c) {
-  for_each_column_group(d, columns,
-                        [&](auto vectors, std::int64_t column, std::int64_t count) HWY_ATTR {
-                          for (std::int64_t row = 0; row < rows; row += kTileRows) {
-                            product_tile<kTileRows, vectors()>(
-                                d, a.from_row(row), panel_column(b, column), depth,
-                                Output<T>{c.data + row * c.stride + column, c.stride, c.add},
-                                rows - row, static_cast<std::size_t>(count));
-                          }
                         });
 }
 

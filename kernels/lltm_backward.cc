@@ -229,7 +229,7 @@ template <typename In, typename T>
 HWY_INLINE void backward_segment(const Segment<In, T>& segment) {
   const Run<In, T>& run = segment.run;
   const LltmThreads& threads = run.plan.threads;
-  for_each_part(threads, run.s.batch, kRowGroup,
+  for_each_part(threads, run.s.batch, kRowGrain,
                 [&](std::int64_t first, std::int64_t last)
                     HWY_ATTR { backward_steps(segment, first, last); });
   if (run.a.grad_weight == nullptr && run.a.grad_bias == nullptr) return;
@@ -239,7 +239,7 @@ HWY_INLINE void backward_segment(const Segment<In, T>& segment) {
     const bool add = segment.last < run.s.steps || first > 0;
     if (run.a.grad_weight != nullptr) pack_inputs(segment, first, rows);
     for_each_part(
-        threads, 3 * run.s.state, kRowGroup, [&](std::int64_t gate, std::int64_t last) HWY_ATTR {
+        threads, 3 * run.s.state, kRowGrain, [&](std::int64_t gate, std::int64_t last) HWY_ATTR {
           add_gradients(run, run.a.workspace + first * 3 * run.s.state, rows, gate, last, add);
         });
   }

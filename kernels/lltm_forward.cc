@@ -72,7 +72,7 @@ HWY_NOINLINE void forward_half_rows(const LltmShape& s, const LltmForward<Half>&
 
 template <typename T>
 HWY_INLINE void forward(const LltmShape& s, const LltmForward<T>& a, const LltmPlan& plan) {
-  for_each_part(plan.threads, s.batch, kRowGroup,
+  for_each_part(plan.threads, s.batch, kRowGrain,
                 [&](std::int64_t first, std::int64_t last) HWY_ATTR {
                   if constexpr (std::is_floating_point_v<T>) {
                     forward_rows(s, a, plan, first, last);

@@ -13,8 +13,8 @@ namespace passel::kernels {
 /// three gates of its units in registers.
 inline constexpr std::int64_t kUnitBlock = 16;
 inline constexpr std::int64_t kPanelColumns = 3 * kUnitBlock;
-/// Rows of a packed left operand.
-inline constexpr std::int64_t kRowGroup = 8;
+/// Split work is cut at multiples of so many rows: whole tiles on every instruction set.
+inline constexpr std::int64_t kRowGrain = 8;
 /// Rows (of T * B) that one pass over a gradient of weights adds, at most: the
 /// packed right operand of a pass should stay in the second level cache.
 inline constexpr std::int64_t kChunkRows = 256;

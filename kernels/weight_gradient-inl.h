@@ -19,35 +19,15 @@ HWY_BEFORE_NAMESPACE();
 namespace passel::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Columns first .. first + columns of `count` rows, packed as [count][kRowGroup].
-template <typename T>
-void pack_row_group(RowMajor<T> from, std::int64_t columns, std::int64_t count, T* group) {
-  if (columns == kRowGroup) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      for (std::int64_t j = 0; j < kRowGroup; ++j) group[i * kRowGroup + j] = from.at(i, j);
-    }
-    return;
-  }
-  for (std::int64_t i = 0; i < count; ++i, group += kRowGroup) {
-    T* rest = std::copy_n(from.data + i * from.stride, columns, group);
-    std::fill(rest, group + kRowGroup, T{});
-  }
-}
-
-/// At most kChunkRows rows' part of grad_weight [outputs, inputs], outputs first ..
-/// last: += grads' x, or with
-/// `add` false = grads' x, where grads is [rows, outputs] and x [rows, inputs].
+/// What at most kChunkRows rows give to outputs first .. last of grad_weight [outputs, inputs]:
+/// grads' x, where grads is [rows, outputs] and x [rows, inputs], is added, or with `add` false
+/// overwrites it.
 template <class D, typename T = hn::TFromD<D>>
 HWY_INLINE void add_weight_gradient(D d, RowMajor<T> grads, Panels<T> x, std::int64_t rows,
                                     std::int64_t first, std::int64_t last, std::int64_t inputs,
                                     bool add, T* grad_weight) {
-  HWY_ALIGN T group[kChunkRows * kRowGroup];
-  for (std::int64_t output = first; output < last; output += kRowGroup) {
-    const std::int64_t some = std::min(kRowGroup, last - output);
-    pack_row_group(RowMajor<T>{grads.data + output, grads.stride}, some, rows, group);
-    product(d, RowGroup<T>{group}, some, rows, x, inputs,
-            Output<T>{grad_weight + output * inputs, inputs, add});
-  }
+  product(d, ColumnMajor<T>{grads.data + first, grads.stride}, last - first, rows, x, inputs,
+          Output<T>{grad_weight + first * inputs, inputs, add});
 }
 
 /// Elements first .. last of grad_bias += the rows of grads, one after the other.

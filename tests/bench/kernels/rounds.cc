@@ -19,7 +19,8 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// One turn: so many runs of all parts, of which means are kept.
+/// One turn: so many runs of all parts. Of each part's times the median is kept: an interruption
+/// must not count for a contestant either, as it does not for the peak.
 struct Turn {
   double peak = 0;
   std::vector<double> seconds;
@@ -28,14 +29,14 @@ struct Turn {
 
 Turn take_turn(const Contestant& contestant, int runs, const FmaPeak& peak,
                const Counters& counters) {
-  Turn turn{.peak = peak.flops_per_second(),
-            .seconds = std::vector<double>(contestant.parts.size())};
+  Turn turn{.peak = peak.flops_per_second()};
+  std::vector<std::vector<double>> seconds(contestant.parts.size());
   const auto before = counters.read();
   for (int run = 0; run < runs; ++run) {
-    for (std::size_t part = 0; part < turn.seconds.size(); ++part) {
+    for (std::size_t part = 0; part < seconds.size(); ++part) {
       const auto start = Clock::now();
       contestant.parts[part].run();
-      turn.seconds[part] += seconds_since(start);
+      seconds[part].push_back(seconds_since(start));
     }
   }
   if (const auto after = counters.read(); before && after) {
@@ -43,7 +44,7 @@ Turn take_turn(const Contestant& contestant, int runs, const FmaPeak& peak,
     turn.counters = {.cycles = (after->cycles - before->cycles) / n,
                      .instructions = (after->instructions - before->instructions) / n};
   }
-  for (double& seconds : turn.seconds) seconds /= runs;
+  for (auto& of_part : seconds) turn.seconds.push_back(median(std::move(of_part)));
   return turn;
 }
 
