@@ -68,7 +68,7 @@ sanitize: setup ## Run the tests without torch under Address-, UB- and ThreadSan
 	cmake --build --preset asan
 	ctest --preset asan -LE 'stress|model' -j $(JOBS) $(ARGS)
 	cmake --preset tsan
-	cmake --build --preset tsan --target shm_test
+	cmake --build --preset tsan --target thread_tests
 	ctest --preset tsan -L threads -j $(JOBS) $(ARGS)
 
 bench: configure ## Measure beside torch.multiprocessing; writes build/bench/bench.json

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 FOLDERS = ("shm", "kernels", "src", "examples", "tests")
+TORCH_FREE = ("shm", "kernels", "tests/shm", "tests/shm_cuda", "tests/kernels")
 CODE = (".h", ".cc", ".cu")
 LINE_LIMIT = 400
 SLEEP_LIMIT_MS = 10
@@ -31,7 +32,7 @@ def within(path: str, *folders: str) -> bool:
 
 
 def is_torch_free(path: str) -> bool:
-    return within(path, "shm", "kernels", "tests/shm", "tests/kernels") and not within(
+    return within(path, *TORCH_FREE) and not within(
         path, "shm/torch", "kernels/torch", "kernels/python"
     )
 

@@ -85,7 +85,10 @@ class DeviceQueue {
           status = consumer_->try_get(entry, [&](const DeviceEntry<T>& taken) {
             claimed = exchange_->claim(taken.handle);
           });
-          return status != QueueStatus::kEmpty;
+          if (status != QueueStatus::kEmpty) return true;
+          // Others may wait for what this process forwarded and its receiver has taken by now.
+          exchange_->collect();
+          return false;
         },
         deadline);
     if (status == QueueStatus::kEmpty) return DeviceStatus::kTimeout;

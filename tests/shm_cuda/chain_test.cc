@@ -1,0 +1,125 @@
+// Buffers that are handed on, and buffers that outlive who made them.
+#include "scene.h"
+
+namespace passel::shm {
+namespace {
+
+using test::word;
+
+/// Adds 1 on the device, late, and hands on: from "to 1" to "to 2", from "to 2" to "to 0".
+void gpu_hands_on(WorkerContext& context) {
+  const test::End self(context);
+  const std::uint32_t process = context.slot + 1;
+  auto in = self.queue(context, "to " + std::to_string(process));
+  auto out = self.queue(context, process == 1 ? "to 2" : "to 0");
+  for (;;) {
+    DeviceBuffer buffer;
+    std::uint64_t offset = 0;
+    const DeviceStatus status = in.get(offset, buffer, self.stream);
+    if (status == DeviceStatus::kClosed) break;
+    test::require(status);
+    std::uint64_t rest = 0;
+    fake_cuda::fill(self.stream, &rest, 1, 0, std::chrono::microseconds(500));
+    fake_cuda::launch(self.stream, [at = buffer.data()] { ++word(at); });
+    test::require(out.put(offset, buffer, self.stream));
+    cudaStreamSynchronize(self.stream);  // `rest` is a local
+  }
+  while (self.exchange->collect()) cpu_relax();
+  self.exchange->close();
+}
+PASSEL_ENTRY(gpu_hands_on);
+
+class Chain : public test::Scene {};
+
+TEST_F(Chain, FromAToBToCToAKeepsTheMemoryAndEveryonesWork) {
+  constexpr std::uint64_t kRounds = 50;
+  create({.processes = 3, .region_bytes = 64 << 10, .chunks = 16, .events = 8});
+  auto& back = add_queue("to 0", 0);
+  auto& first = add_queue("to 1", 1);
+  auto& second = add_queue("to 2", 2);
+  spawn(2, "gpu_hands_on");
+  for (std::uint64_t i = 0; i < kRounds; ++i) {
+    DeviceBuffer buffer;
+    allocate(buffer, 4096);
+    const std::byte* const address = buffer.data();
+    fake_cuda::fill(stream_, buffer.data(), 512, 1000 * i, std::chrono::microseconds(500));
+    ASSERT_EQ(first.put(i, buffer, stream_, test::patience()), DeviceStatus::kOk);
+    buffer.reset();  // those who have it keep it
+    DeviceBuffer returned;
+    std::uint64_t number = 0;
+    ASSERT_EQ(back.get(number, returned, stream_, test::patience()), DeviceStatus::kOk);
+    std::uint64_t seen = 0;
+    fake_cuda::launch(stream_, [&] { seen = word(returned.data()); });
+    cudaStreamSynchronize(stream_);
+    ASSERT_EQ(number, i);
+    ASSERT_EQ(returned.data(), address);
+    ASSERT_EQ(seen, 1000 * i + 2);
+  }
+  first.close();
+  second.close();
+  expect_ends(2);
+  exchange_->collect();
+  EXPECT_EQ(exchange_->bytes_in_use(), 0U);
+}
+
+/// Sends a buffer of its own and ends at once, or is killed.
+void gpu_sends_and_ends(WorkerContext& context) {
+  const test::End self(context);
+  auto out = self.queue(context, "to 0");
+  DeviceBuffer buffer;
+  test::require(self.exchange->allocate(4096, self.stream, buffer));
+  fake_cuda::fill(self.stream, buffer.data(), 512, 77, std::chrono::milliseconds(5));
+  test::require(out.put(0, buffer, self.stream));
+  self.exchange->close();
+}
+PASSEL_ENTRY(gpu_sends_and_ends);
+
+TEST_F(Chain, OfASenderThatHasEndedIsReadWithItsExactValues) {
+  create({.processes = 2, .region_bytes = 64 << 10, .chunks = 16, .events = 8});
+  auto& back = add_queue("to 0", 0);
+  spawn(1, "gpu_sends_and_ends");
+  expect_ends(1);
+  DeviceBuffer buffer;
+  std::uint64_t number = 0;
+  ASSERT_EQ(back.get(number, buffer, stream_, test::patience()), DeviceStatus::kOk);
+  EXPECT_EQ(exchange_->check(buffer), DeviceStatus::kOk);
+  std::uint64_t seen = 0;
+  fake_cuda::launch(stream_, [&] { seen = word(buffer.data()); });
+  cudaStreamSynchronize(stream_);
+  EXPECT_EQ(seen, 77U);
+}
+
+/// Sends what it will never finish.
+void gpu_sends_and_hangs(WorkerContext& context) {
+  const test::End self(context);
+  auto out = self.queue(context, "to 0");
+  DeviceBuffer buffer;
+  test::require(self.exchange->allocate(4096, self.stream, buffer));
+  fake_cuda::launch(self.stream, [] { std::atomic<bool>(false).wait(false); });
+  test::require(out.put(0, buffer, self.stream));
+  test::require(out.put(1, buffer, self.stream));
+  std::atomic<bool>(false).wait(false);
+}
+PASSEL_ENTRY(gpu_sends_and_hangs);
+
+TEST_F(Chain, OfASenderThatWasKilledInItsWorkFreesThoseWhoWaitAndIsReportedAsLost) {
+  create({.processes = 2, .region_bytes = 64 << 10, .chunks = 16, .events = 8});
+  auto& back = add_queue("to 0", 0);
+  spawn(1, "gpu_sends_and_hangs");
+  DeviceBuffer buffer;
+  std::uint64_t number = 0;
+  ASSERT_EQ(back.get(number, buffer, stream_, test::patience()), DeviceStatus::kOk);
+  EXPECT_EQ(exchange_->check(buffer), DeviceStatus::kOk) << "the sender may still finish it";
+  team_->supervisor.kill(0, SIGKILL);
+  EXPECT_EQ(team_->next_exit().code, SIGKILL);
+  bury(1);
+  cudaStreamSynchronize(stream_);  // would hang if nobody answered for the dead
+  EXPECT_EQ(exchange_->check(buffer), DeviceStatus::kLost);
+  DeviceBuffer second;
+  EXPECT_EQ(back.get(number, second, stream_, test::patience()), DeviceStatus::kLost)
+      << "what it sent and nobody had taken";
+  EXPECT_EQ(number, 1U);
+}
+
+}  // namespace
+}  // namespace passel::shm
