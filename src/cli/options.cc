@@ -34,6 +34,8 @@ constexpr std::string_view kRunOrCheckpoint = "RUN|CHECKPOINT";
 constexpr std::array<std::string_view, 7> kResumable = {
     "data", "epochs", "max_tickets", "workers", "worker_timeout", "log_interval", "quiet"};
 
+constexpr const char* kSimulation = "--simulate-workers";
+
 /// Values as they stand on the command line, by the field's name. CLI11 splits
 /// the line and writes the help text; values are read by set_from_text(), so
 /// that files and options share one set of rules and sentences.
@@ -81,7 +83,7 @@ struct Line {
   CLI::App app{"Trains libtorch models with many processes over one shared memory.", "passel"};
   CLI::App *train, *eval, *resume, *verify, *replay, *inspect, *exporter;
   Texts train_texts, resume_texts, verify_texts, replay_texts;
-  std::string config_file, target, data, output;
+  std::string config_file, target, data, output, simulated_workers;
   bool print_config = false;
   bool chaos = false;
 
@@ -103,6 +105,7 @@ struct Line {
                          "passel resume runs/first --workers 8");
     for (const std::string_view name : kResumable)
       add_field(*resume, *find_field(name), resume_texts);
+    add_simulation(*resume);
     verify = add_repetition("verify",
                             "Repeat a run of mode ordered, sync or recorded with other workers, "
                             "and compare the parameters at every checkpoint bit by bit",
@@ -133,6 +136,17 @@ struct Line {
       CLI::Option* const option = add_field(*train, field, train_texts);
       if (option->get_items_expected_max() > 0) option->default_str(default_text(field));
     }
+    add_simulation(*train);
+  }
+
+  void add_simulation(CLI::App& command) {
+    command
+        .add_option(kSimulation, simulated_workers,
+                    "Compute the run of N workers in this process alone, with the same bits; modes "
+                    "ordered and sync")
+        ->group("processes")
+        ->type_name("N")
+        ->take_last();
   }
 
   CLI::App* add_repetition(const char* name, const char* help, const char* example, Texts& texts) {
@@ -140,6 +154,7 @@ struct Line {
     for (const std::string_view field : {"data", "workers"}) {
       add_field(*command, *find_field(field), texts);
     }
+    add_simulation(*command);
     command->add_flag("--chaos", chaos, "Kill and stop workers at random meanwhile");
     return command;
   }
@@ -210,6 +225,25 @@ const CLI::App& chosen_command(const CLI::App& app) {
       fmt::join(commands, ", "), got, words.empty() ? "" : did_you_mean(words.front(), commands)));
 }
 
+/// Whether workers are simulated; sets their number.
+bool read_simulation(const CLI::App& command, const Line& line, Config& config) {
+  const CLI::Option* const option = command.get_option_no_throw(kSimulation);
+  if (option == nullptr || option->count() == 0) return false;
+  if (command.count("--workers") > 0) {
+    throw UsageError(fmt::format(
+        "{}: expected it without --workers, got both. Either there are workers, or they are "
+        "simulated.",
+        kSimulation));
+  }
+  if (line.chaos) {
+    throw UsageError(fmt::format(
+        "{}: expected it without --chaos, got both. Simulated workers cannot be killed.",
+        kSimulation));
+  }
+  set_from_text(config, *find_field("workers"), line.simulated_workers, kSimulation);
+  return true;
+}
+
 Overrides overrides_of(const CLI::App& command, const Texts& texts) {
   Config config;
   apply(config, command, texts);
@@ -235,6 +269,7 @@ Command to_command(const Line& line, const CLI::App& chosen) {
       read_toml_into(command.config, read_config_text(line.config_file), line.config_file);
     }
     apply(command.config, *line.train, line.train_texts);
+    command.simulate = read_simulation(chosen, line, command.config);
     validate(command.config);
     command.print_config = line.print_config;
     return command;
@@ -260,6 +295,9 @@ Command to_command(const Line& line, const CLI::App& chosen) {
   if (&chosen == line.verify) command.overrides = overrides_of(*line.verify, line.verify_texts);
   if (&chosen == line.replay) command.overrides = overrides_of(*line.replay, line.replay_texts);
   command.chaos = line.chaos;
+  Config simulated;
+  command.simulate = read_simulation(chosen, line, simulated);
+  if (command.simulate) command.overrides.workers = simulated.workers;
   return command;
 }
 

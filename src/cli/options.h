@@ -15,11 +15,12 @@ struct Command {
   enum class Kind { kTrain, kEval, kResume, kVerify, kReplay, kInspect, kExport };
 
   Kind kind = Kind::kTrain;
-  Config config;                              ///< train: validated
-  bool print_config = false;                  ///< train: print to_toml(config) and stop
-  std::filesystem::path target;               ///< all but train: a run folder or a checkpoint
-  Overrides overrides;                        ///< resume; verify, replay: data, workers
-  bool chaos = false;                         ///< verify, replay: disturb the workers
+  Config config;                 ///< train: validated
+  bool print_config = false;     ///< train: print to_toml(config) and stop
+  std::filesystem::path target;  ///< all but train: a run folder or a checkpoint
+  Overrides overrides;           ///< resume; verify, replay: data, workers
+  bool simulate = false;         ///< train, resume, verify, replay: no worker processes
+  bool chaos = false;            ///< verify, replay: disturb the workers
   std::optional<std::filesystem::path> data;  ///< eval: where the data set is now
   std::filesystem::path output;               ///< export: the .pt file; empty: beside the target
 };

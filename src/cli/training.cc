@@ -147,6 +147,17 @@ Training::Training(Config run, const std::filesystem::path& from)
   check_tickets_left(start.ticket, total);
 }
 
+void check_simulation(const Config& config) {
+  if (config.mode == "ordered" || config.mode == "sync") return;
+  throw UsageError(fmt::format(
+      "--simulate-workers: expected the mode ordered or sync, got {}. Its result depends on how "
+      "its processes meet, which one process cannot compute{}",
+      config.mode,
+      config.mode == "recorded" ? "; but it can repeat what was recorded: passel replay RUN "
+                                  "--simulate-workers N"
+                                : ""));
+}
+
 Outcome run_training(Training& training, const RunFolder& folder,
                      const std::vector<std::string>& argv,
                      const std::function<std::shared_ptr<void>(Coordinator&)>& watch) {
@@ -176,7 +187,8 @@ Outcome run_training(Training& training, const RunFolder& folder,
                              .metrics = metrics,
                              .events = events,
                              .progress = progress,
-                             .tty = tty},
+                             .tty = tty,
+                             .simulated = training.simulated},
                             training.plan, start.ticket, training.total, training.borders);
     std::optional<UpdateLog> updates;
     if (config.mode == "recorded") updates.emplace(folder.updates(), memory.version());
@@ -185,14 +197,15 @@ Outcome run_training(Training& training, const RunFolder& folder,
       if (updates) note_update(*updates, done, progress);
       if (training.observer) training.observer(done);
     });
-    progress.note(fmt::format("run {}: {} tickets, {} workers, mode {}", folder.root().string(),
-                              training.total, config.workers, config.mode));
+    progress.note(fmt::format("run {}: {} tickets, {} {}, mode {}", folder.root().string(),
+                              training.total, config.workers,
+                              training.simulated ? "simulated workers" : "workers", config.mode));
     if (start.ticket > 0) {
       progress.note(fmt::format("goes on from the checkpoint of ticket {}", start.ticket));
     }
     if (!start.warning.empty()) progress.warn(start.warning);
     const std::string crowded = crowding(config.workers, cores_allowed());
-    if (!crowded.empty()) progress.warn(crowded);
+    if (!crowded.empty() && !training.simulated) progress.warn(crowded);
     coordinator.spawn_workers();
     training.dataset->load();
     const auto watcher = watch ? watch(coordinator) : nullptr;

@@ -44,9 +44,13 @@ struct Training {
   Start start;
   std::int64_t total;                   ///< tickets
   std::set<std::int64_t> borders = {};  ///< tickets to take snapshots at, besides the usual ones
+  bool simulated = false;               ///< the workers live in this process
   Replay replay = {};
   std::function<void(const Done&)> observer = {};  ///< of each ticket that is done; or none
 };
+
+/// Throws UsageError for a mode whose result depends on how processes meet.
+void check_simulation(const Config& config);
 
 /// Trains to the end, or to a signal; writes metrics, curves, manifest and progress.
 /// @param watch called with the coordinator while it runs; what it returns lives as long

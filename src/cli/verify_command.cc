@@ -177,6 +177,7 @@ int run_verify(const Command& command, const std::vector<std::string>& argv) {
   HashHistory expected = read_expected(original);
   const Config config = repetition(original, command, expected.rbegin()->first);
   Training training(config, config.resume);
+  training.simulated = command.simulate;
   // Those are where the run began, not what it came to.
   expected.erase(expected.begin(), expected.upper_bound(training.start.ticket));
   if (expected.empty()) {
@@ -220,8 +221,9 @@ int run_verify(const Command& command, const std::vector<std::string>& argv) {
                *difference, folder.root().string(), other_arithmetic(original));
     return 1;
   }
-  fmt::print("{}: bit-identical at {} checkpoints up to {} {}, with {} workers{}\n",
+  fmt::print("{}: bit-identical at {} checkpoints up to {} {}, with {} {}{}\n",
              original.root().string(), expected.size(), unit, expected.rbegin()->first, workers,
+             command.simulate ? "simulated workers" : "workers",
              command.chaos ? fmt::format(", killed and replaced {} times", outcome.summary.respawns)
                            : std::string());
   return 0;

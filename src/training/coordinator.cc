@@ -46,7 +46,7 @@ Coordinator::Coordinator(const Parts& parts, BatchPlan plan, std::int64_t first_
       done_(parts.memory.done.consumer()),
       evaluated_epochs_(first_ticket / loader_.plan().tickets_per_epoch()),
       border_task_(parts.dataset, parts.config, store_, [this] { done_.doorbell().ring(); }),
-      crew_(parts.config, parts.folder, parts.arena, parts.metrics, parts.progress,
+      crew_(parts.config, parts.folder, parts.arena, parts.metrics, parts.progress, parts.simulated,
             [this] { done_.doorbell().ring(); }) {
   for (auto& queue : parts_.memory.grants) grants_.push_back(queue.producer(0));
   if (parts.memory.commits) {
@@ -72,6 +72,7 @@ Outcome Coordinator::run() {
 }
 
 void Coordinator::wait_for_news() {
+  if (crew_.compute()) return;
   done_.doorbell().wait([&] { return !done_.empty() || crew_.pending() || border_task_.ready(); },
                         shm::after(kLookAround));
 }
@@ -185,9 +186,10 @@ void Coordinator::on_signal(int signal) {
   stop_signal_ = signal;
   set_border(tickets_.fresh());
   parts_.progress.warn(
-      fmt::format("{}: stopping at the next ticket border and saving; once more "
-                  "to stop at once",
-                  strsignal(signal)));
+      fmt::format("{}: {}; once more to stop at once", strsignal(signal),
+                  tickets_.fresh() == tickets_.total()
+                      ? "all tickets are given out, so the run is ended and saved as usual"
+                      : "stopping at the next ticket border and saving"));
 }
 
 void Coordinator::grant_tickets() {
@@ -324,8 +326,9 @@ Outcome Coordinator::finish() {
     take_results();
     take_events();
   }
+  const bool complete = tickets_.done() == tickets_.total();
   Outcome outcome{.summary = reporter_.summary(),
-                  .stop_signal = stop_signal_,
+                  .stop_signal = complete ? 0 : stop_signal_,
                   .save_error = last_border_ ? last_border_->error : ""};
   outcome.summary.tickets = tickets_.done();
   outcome.summary.respawns = crew_.respawns();

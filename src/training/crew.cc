@@ -25,26 +25,50 @@ const std::vector<std::string> kOneThread = {"OMP_NUM_THREADS=1", "MKL_NUM_THREA
 }  // namespace
 
 Crew::Crew(const Config& config, const RunFolder& folder, shm::Arena& arena, MetricsLog& metrics,
-           Progress& progress, std::function<void()> on_event)
+           Progress& progress, bool simulated, std::function<void()> on_event)
     : config_(config),
       folder_(folder),
+      arena_(arena),
       metrics_(metrics),
       progress_(progress),
       slots_(static_cast<std::size_t>(config.workers)),
+      simulated_(simulated),
       supervisor_(arena, {.slots = static_cast<std::uint32_t>(config.workers),
                           .entry = kWorkerEntry,
                           .environment = kOneThread,
                           .on_event = std::move(on_event)}) {}
+
+Crew::~Crew() = default;
 
 void Crew::spawn_all() {
   for (std::uint32_t slot = 0; slot < size(); ++slot) spawn(slot);
 }
 
 void Crew::spawn(std::uint32_t slot) {
-  const auto incarnation =
-      supervisor_.spawn(slot, {.output = folder_.worker_log(static_cast<int>(slot))});
+  std::uint32_t incarnation = 1;
+  if (simulated_) {
+    simulated_workers_.push_back(std::make_unique<Worker>(arena_, slot, incarnation));
+  } else {
+    incarnation = supervisor_.spawn(slot, {.output = folder_.worker_log(static_cast<int>(slot))});
+  }
   slots_[slot] = {.incarnation = incarnation, .alive = true, .last_progress = Clock::now()};
   record(slot, "started");
+}
+
+bool Crew::compute() {
+  bool computed = false;
+  for (const auto& worker : simulated_workers_) computed = worker->try_step() || computed;
+  return computed;
+}
+
+void Crew::dismiss() {
+  dismissed_ = true;
+  if (!simulated_) return;
+  simulated_workers_.clear();
+  for (std::uint32_t slot = 0; slot < size(); ++slot) {
+    slots_[slot].alive = false;
+    record(slot, "exited");
+  }
 }
 
 void Crew::record(std::uint32_t slot, const char* state) {
@@ -81,7 +105,7 @@ bool Crew::stalled(std::uint32_t slot, bool holds_work, Clock::duration patience
 
 void Crew::kill_if_hanging(std::uint32_t slot, bool holds_work, Clock::duration limit) {
   Slot& state = slots_[slot];
-  if (!state.alive || state.condemned || (state.ready && !holds_work)) return;
+  if (simulated_ || !state.alive || state.condemned || (state.ready && !holds_work)) return;
   if (!state.ready) limit = std::max<Clock::duration>(limit, kStartLimit);
   const auto idle = Clock::now() - state.last_progress;
   if (idle <= limit) return;

@@ -29,6 +29,15 @@ TEST(OptionErrors, NameTheOptionWhatWasExpectedAndWhatCame) {
             " Did you mean adam?");
 }
 
+TEST(OptionErrors, RefuseSimulatedWorkersBesideOthersAndToBeKilled) {
+  EXPECT_THAT(refusal_of({"train", "--simulate-workers", "3", "--workers", "2"}),
+              HasSubstr("--simulate-workers: expected it without --workers, got both."));
+  EXPECT_THAT(refusal_of({"verify", "run", "--chaos", "--simulate-workers", "3"}),
+              HasSubstr("--simulate-workers: expected it without --chaos, got both."));
+  EXPECT_THAT(refusal_of({"resume", "run", "--simulate-workers", "0"}),
+              HasSubstr("--simulate-workers: expected a whole number from 1 to 1024, got 0."));
+}
+
 // Each numeric option times each kind of bad number.
 TEST(OptionErrors, RefuseBadNumbersInOneShortLine) {
   const Words bad = {"",

@@ -46,6 +46,18 @@ TEST(Options, TrainWithoutOptionsHasTheDefaults) {
   EXPECT_FALSE(command.print_config);
 }
 
+TEST(Options, SimulatedWorkersAreWorkersWithoutProcesses) {
+  const Command train = command_of({"train", "--mode", "ordered", "--simulate-workers", "3"});
+  EXPECT_TRUE(train.simulate);
+  EXPECT_EQ(train.config.workers, 3);
+  EXPECT_FALSE(command_of({"train", "--workers", "3"}).simulate);
+  for (const char* name : {"resume", "verify", "replay"}) {
+    const Command command = command_of({name, "run", "--simulate-workers", "5"});
+    EXPECT_TRUE(command.simulate) << name;
+    EXPECT_EQ(command.overrides.workers, 5) << name;
+  }
+}
+
 TEST(Options, TrainTakesEveryOption) {
   Config expected;
   expected.dataset = "adding";

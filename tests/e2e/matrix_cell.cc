@@ -59,9 +59,8 @@ class Disturber {
  private:
   // False: the program has ended.
   bool wait_until(Clock::time_point time, std::int64_t ticket) const {
-    while (!over_ && (Clock::now() < time || done_tickets(run_) < ticket)) {
-      std::this_thread::sleep_for(milliseconds(10));
-    }
+    eventually([&] { return over_ || (Clock::now() >= time && done_tickets(run_) >= ticket); },
+               kLimit);
     return !over_;
   }
 
@@ -88,7 +87,7 @@ class Disturber {
     if (!wait_until(Clock::now(), ticket)) return;
     const pid_t pid = signal_any(SIGSTOP);
     if (pid == 0) return;
-    std::this_thread::sleep_for(kStopTime);
+    eventually([&] { return over_.load(); }, kStopTime);
     kill(pid, SIGCONT);
   }
 

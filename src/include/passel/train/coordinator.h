@@ -25,7 +25,7 @@ namespace passel::train {
 /// How a run ended.
 struct Outcome {
   SummaryRecord summary;
-  int stop_signal = 0;     ///< 0: ran to its end
+  int stop_signal = 0;     ///< 0: ran to its end, a signal after the last ticket or not
   std::string save_error;  ///< why the last checkpoint could not be saved; empty: it was
 
   /// Of the program: 0 done, 1 not saved, 128 + signal stopped by one.
@@ -56,6 +56,7 @@ class Coordinator {
     tensorboard::EventFile& events;
     Progress& progress;
     bool tty;
+    bool simulated = false;  ///< the workers live in this process; modes ordered and sync
   };
 
   /// first_ticket: 0, or where a resumed run goes on. borders: tickets at which snapshots are taken

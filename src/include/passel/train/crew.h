@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -17,18 +18,27 @@
 
 namespace passel::train {
 
+class Worker;
+
 /// The worker processes of a run as the coordinator sees them: who is alive,
 /// who makes progress, who is replaced, and when to give up. For the
 /// coordinating thread.
+///
+/// Or simulated workers: they live in this process, and compute when they are told to.
 class Crew {
  public:
   using Clock = std::chrono::steady_clock;
 
   /// `on_event` is called from the supervisor's thread when poll() has news.
   Crew(const Config& config, const RunFolder& folder, shm::Arena& arena, MetricsLog& metrics,
-       Progress& progress, std::function<void()> on_event);
+       Progress& progress, bool simulated, std::function<void()> on_event);
+  ~Crew();
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
 
   void spawn_all();
+  /// Lets each simulated worker compute a ticket. False: none could, or they are processes.
+  bool compute();
   /// From any thread.
   void signal(std::uint32_t slot, int signo) { supervisor_.kill(slot, signo); }
   std::optional<shm::Event> poll() { return supervisor_.poll(); }
@@ -56,8 +66,8 @@ class Crew {
   /// run is ending, spawns its replacement. Throws TrainingError when starts or
   /// one ticket keep failing, or --max-respawns is used up.
   void on_exit(const shm::WorkerExit& exit, std::optional<std::int64_t> ticket);
-  /// From now on a worker that exits is not replaced.
-  void dismiss() { dismissed_ = true; }
+  /// From now on a worker that exits is not replaced; simulated ones are gone.
+  void dismiss();
 
   std::int64_t respawns() const { return respawns_; }
 
@@ -77,6 +87,7 @@ class Crew {
 
   const Config& config_;
   const RunFolder& folder_;
+  const shm::Arena& arena_;
   MetricsLog& metrics_;
   Progress& progress_;
   std::vector<Slot> slots_;
@@ -84,7 +95,9 @@ class Crew {
   std::int64_t failed_starts_ = 0;       // in a row
   std::map<std::int64_t, int> crashes_;  // by ticket
   bool dismissed_ = false;
-  shm::Supervisor supervisor_;
+  bool simulated_;
+  std::vector<std::unique_ptr<Worker>> simulated_workers_;
+  shm::Supervisor supervisor_;  // of simulated workers: for the parent's signals only
 };
 
 }  // namespace passel::train

@@ -1,6 +1,14 @@
 #pragma once
 
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
 #include "passel/shm/worker.h"
+#include "passel/train/mode.h"
+#include "passel/train/model.h"
+#include "passel/train/training_memory.h"
 
 namespace passel::train {
 
@@ -11,5 +19,38 @@ inline constexpr const char* kWorkerEntry = "passel::train::run_worker";
 /// computes each batch's gradient on the shared parameters and commits it.
 /// Runs in a spawned process on its main thread.
 void run_worker(shm::WorkerContext& context);
+
+/// What a training worker does, in a process of its own or, where one process computes what all
+/// workers would, in turn with the others. For one thread.
+class Worker {
+ public:
+  /// Opens the run's memory in `arena`, which must outlive it, and reports that it can take grants.
+  Worker(const shm::Arena& arena, std::uint32_t slot, std::uint32_t incarnation);
+
+  /// Computes what is granted, until the queue of grants closes.
+  void run();
+
+  /// Computes one ticket without waiting for anything. False: none is granted, or the parameters
+  /// it begins with come of a ticket that is not computed yet.
+  bool try_step();
+
+ private:
+  bool take_grants();
+  void keep(const Grant& grant);
+  bool compute_next(const std::function<bool()>& news);
+  Done compute(const Grant& grant);
+  void collect_gradients();
+  void report(const Done& done);
+
+  const shm::Arena& arena_;
+  Config config_;
+  Model model_;
+  TrainingMemory memory_;
+  std::unique_ptr<Mode> mode_;
+  shm::SimpleQueue<Grant>::Consumer grants_;
+  shm::SimpleQueue<Done>::Producer done_;
+  std::deque<Grant> waiting_;  // by ticket
+  std::vector<at::Tensor> gradients_;
+};
 
 }  // namespace passel::train
