@@ -23,6 +23,60 @@ def backward_arguments(requires_grad):
     return (*tensors, hidden, cells, gates, packed, *grads, [True] * 5)
 
 
+def head_arguments(requires_grad=True, dtype=torch.float64):
+    """x [B, S], weight [C, S] and bias [C], and of each loss its targets."""
+    tensors = [torch.randn(*sizes, dtype=dtype).requires_grad_(requires_grad) for sizes in ((6, 8), (4, 8), (4,))]
+    return tensors, {"linear_cross_entropy": torch.randint(4, (6,)), "linear_mse": torch.randn(6, 4, dtype=dtype)}
+
+
+class Head(unittest.TestCase):
+    def test_passes_all_checks_of_operators(self):
+        for requires_grad in (False, True):
+            tensors, targets = head_arguments(requires_grad)
+            opcheck(OPS.linear.default, tensors)
+            opcheck(OPS.linear_forward.default, tensors)
+            for name, target in targets.items():
+                opcheck(getattr(OPS, name).default, (*tensors, target))
+                opcheck(getattr(OPS, name + "_forward").default, (*tensors, target))
+
+    def test_passes_all_checks_of_the_backward_operator(self):
+        (x, weight, bias), _ = head_arguments(requires_grad=False)
+        output, packed = OPS.linear_forward(x, weight, bias)
+        for mask in ([True] * 3, [True, False, False], [False, True, False], [False, False, True]):
+            arguments = (x if mask[1] else None, packed if mask[0] else None, output, None, 8, mask)
+            opcheck(OPS.linear_backward.default, arguments)
+
+    def test_knows_shapes_without_values(self):
+        with FakeTensorMode():
+            tensors, targets = head_arguments()
+            for name, target in targets.items():
+                loss = getattr(OPS, name)(*tensors, target)
+                self.assertEqual(loss.shape, ())
+                loss.backward()
+                self.assertEqual([a.grad.shape for a in tensors], [a.shape for a in tensors])
+
+    def test_compiles_without_a_break_in_the_graph(self):
+        for dynamic in (False, True):
+            tensors, targets = head_arguments()
+            for name, target in targets.items():
+                loss = getattr(OPS, name)
+                compiled = torch.compile(loss, backend="aot_eager", fullgraph=True, dynamic=dynamic)
+                got, expected = compiled(*tensors, target), loss(*tensors, target)
+                torch.testing.assert_close(got, expected, rtol=0, atol=0)
+                torch.testing.assert_close(
+                    torch.autograd.grad(got, tensors), torch.autograd.grad(expected, tensors), rtol=0, atol=0
+                )
+
+    def test_computes_in_single_precision_under_autocast(self):
+        tensors, targets = head_arguments(dtype=torch.bfloat16)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = OPS.linear_cross_entropy(*tensors, targets["linear_cross_entropy"])
+            self.assertEqual(OPS.linear_mse(*tensors, targets["linear_mse"]).dtype, torch.float32)
+        self.assertEqual(loss.dtype, torch.float32)
+        loss.backward()
+        self.assertEqual(tensors[1].grad.dtype, torch.bfloat16)
+
+
 class Tracing(unittest.TestCase):
     def test_passes_all_checks_of_operators(self):
         for requires_grad in (False, True):

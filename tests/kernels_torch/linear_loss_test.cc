@@ -5,6 +5,8 @@
 
 #include <functional>
 
+#include "linear_loss_ops.h"
+
 namespace passel {
 namespace {
 
@@ -212,6 +214,34 @@ TEST(LinearLoss, GivesShapesOnTheMetaDevice) {
   EXPECT_EQ(linear_mse(a.x, a.weight, a.bias, goal).dim(), 0);
   const auto grads = torch::autograd::grad({loss}, a.all());
   for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(grads[i].sizes() == a.all()[i].sizes());
+}
+
+// What serves devices without kernels of ours, run here where there are some.
+TEST(LinearLoss, HasTheSameValuesAndGradientsComposedOfAtensOperators) {
+  for (const std::int64_t batch : {0, 1, 5}) {
+    const auto a = make_arguments(batch, 8, 4);
+    const torch::NoGradGuard no_grad;
+    const Tensor target = labels(batch, 4), goal = torch::randn({batch, 4}, torch::kDouble);
+    const auto expect_close = [](const Tensor& got, const Tensor& expected) {
+      EXPECT_TRUE(torch::allclose(got, expected, 1e-12, 1e-12, /*equal_nan=*/true));
+    };
+    const auto ours = detail::cross_entropy_forward_cpu(a.x, a.weight, a.bias, target);
+    const auto theirs = detail::cross_entropy_forward_composed(a.x, a.weight, a.bias, target);
+    expect_close(std::get<0>(theirs), std::get<0>(ours));
+    expect_close(std::get<1>(theirs), std::get<1>(ours));
+    const auto our_mse_parts = detail::mse_forward_cpu(a.x, a.weight, a.bias, goal);
+    const auto their_mse_parts = detail::mse_forward_composed(a.x, a.weight, a.bias, goal);
+    expect_close(std::get<0>(their_mse_parts), std::get<0>(our_mse_parts));
+    expect_close(std::get<1>(their_mse_parts), std::get<1>(our_mse_parts));
+    const Tensor scale = torch::full({}, -1.75, torch::kDouble);
+    const auto our_grads = detail::linear_backward_cpu(a.x, std::get<2>(ours), std::get<1>(ours),
+                                                       scale, 8, {true, true, true});
+    const auto their_grads = detail::linear_backward_composed(
+        a.x, std::get<2>(theirs), std::get<1>(theirs), scale, 8, {true, true, true});
+    expect_close(std::get<0>(their_grads), std::get<0>(our_grads));
+    expect_close(std::get<1>(their_grads), std::get<1>(our_grads));
+    expect_close(std::get<2>(their_grads), std::get<2>(our_grads));
+  }
 }
 
 void expect_error(const std::function<void()>& body, const std::string& text) {

@@ -5,10 +5,12 @@
 namespace passel {
 
 // A linear layer, alone or with a loss on its outputs; differentiable once in x,
-// weight and bias. Also registered as operators of the same names in passel::.
+// weight and bias. Also registered as operators of the same names in passel::, which
+// torch.compile traces through.
 //   x [B, S], weight [C, S], bias [C]
-// fp32 or fp64, all of one type, on the CPU (or the meta device, for shapes only);
-// any strides. Throws c10::Error that names the shapes and types expected.
+// fp32 or fp64, all of one type and on one device; any strides. Autocast makes them
+// fp32. Throws c10::Error that names the shapes and types expected. On devices other
+// than the CPU they are composed of ATen's operators.
 //
 // The weights are read once, at the start: the gradient is that of the values read
 // then, even while other processes update them (Hogwild). All additions are in a
