@@ -180,7 +180,7 @@ std::optional<CheckpointInfo> CheckpointStore::try_read(const fs::path& path) co
   } catch (const NewerFormat&) {
     throw;
   } catch (const DataError& error) {
-    report(error.what());
+    report(std::string(error.what()) + "; this checkpoint is passed over");
     return std::nullopt;
   }
 }

@@ -225,6 +225,19 @@ const CLI::App& chosen_command(const CLI::App& app) {
       fmt::join(commands, ", "), got, words.empty() ? "" : did_you_mean(words.front(), commands)));
 }
 
+/// Throws where a value was asked for that the mode has no use for.
+void check_mode_has(const CLI::App& train, const Config& config, const char* name,
+                    std::string_view mode) {
+  const Field& field = *find_field(name);
+  const bool asked =
+      train.count(option_name(field)) > 0 || value_of(config, field) != value_of(Config{}, field);
+  if (!asked || config.mode == mode) return;
+  throw UsageError(
+      fmt::format("{0}: expected it with --mode {1} only, got --mode {2}. Leave out "
+                  "{0}, or choose --mode {1}.",
+                  option_name(field), mode, config.mode));
+}
+
 /// Whether workers are simulated; sets their number.
 bool read_simulation(const CLI::App& command, const Line& line, Config& config) {
   const CLI::Option* const option = command.get_option_no_throw(kSimulation);
@@ -271,6 +284,8 @@ Command to_command(const Line& line, const CLI::App& chosen) {
     apply(command.config, *line.train, line.train_texts);
     command.simulate = read_simulation(chosen, line, command.config);
     validate(command.config);
+    check_mode_has(*line.train, command.config, "staleness", "ordered");
+    check_mode_has(*line.train, command.config, "shards", "sync");
     command.print_config = line.print_config;
     return command;
   }

@@ -1,9 +1,22 @@
 #include <fmt/format.h>
 
 #include "commands.h"
+#include "passel/train/update_log.h"
 #include "training.h"
 
 namespace passel::train {
+
+namespace {
+
+// The run folder may be used from other folders than that of the command line.
+Config from_anywhere(Config config) {
+  for (auto* const path : {&config.data, &config.resume}) {
+    if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal();
+  }
+  return config;
+}
+
+}  // namespace
 
 int run_train(const Command& command, const std::vector<std::string>& argv) {
   if (command.print_config) {
@@ -11,9 +24,10 @@ int run_train(const Command& command, const std::vector<std::string>& argv) {
     return 0;
   }
   if (command.simulate) check_simulation(command.config);
-  Training training(command.config, command.config.resume);
+  const Config config = from_anywhere(command.config);
+  Training training(config, config.resume);
   training.simulated = command.simulate;
-  const RunFolder folder = RunFolder::create(command.config);
+  const RunFolder folder = RunFolder::create(config);
   const FolderLock lock(folder);
   return run_training(training, folder, argv).exit_code();
 }
@@ -25,6 +39,11 @@ int run_resume(const Command& command, const std::vector<std::string>& argv) {
   if (command.simulate) check_simulation(config);
   Training training(config, command.target);
   training.simulated = command.simulate;
+  if (config.mode == "recorded" && training.start.snapshot) {
+    const auto gap =
+        missing_updates(folder.updates(), training.start.snapshot->version, config.resume.empty());
+    if (gap) training.start.warnings.push_back(*gap);
+  }
   folder.write_config(training.config);
   return run_training(training, folder, argv).exit_code();
 }

@@ -78,13 +78,13 @@ void check_tickets_left(std::int64_t first, std::int64_t total) {
 }
 
 // Where a run that promises the same bits goes on with another arithmetic.
-std::string other_bits(const SavedRun& saved, const Config& config) {
+std::vector<std::string> other_bits(const SavedRun& saved, const Config& config) {
   const std::string& theirs = saved.header.canary;
   if (config.mode == "hogwild" || theirs.empty() || theirs == canary_hash()) return {};
-  return fmt::format(
+  return {fmt::format(
       "this machine computes other bits than the one that wrote {} (canary {} instead of {}): the "
       "run goes on, but not bit by bit as it would have there",
-      saved.file.path().string(), canary_hash(), theirs);
+      saved.file.path().string(), canary_hash(), theirs)};
 }
 
 Start read_start(const std::filesystem::path& from, const Config& config, const Dataset& dataset,
@@ -95,7 +95,7 @@ Start read_start(const std::filesystem::path& from, const Config& config, const 
   check_same_rule(saved, config);
   return {.ticket = resume_ticket(saved, config, plan),
           .snapshot = read_snapshot(saved.file, saved.header, model, true),
-          .warning = other_bits(saved, config)};
+          .warnings = other_bits(saved, config)};
 }
 
 void note_update(UpdateLog& updates, const Done& done, Progress& progress) {
@@ -203,7 +203,7 @@ Outcome run_training(Training& training, const RunFolder& folder,
     if (start.ticket > 0) {
       progress.note(fmt::format("goes on from the checkpoint of ticket {}", start.ticket));
     }
-    if (!start.warning.empty()) progress.warn(start.warning);
+    for (const std::string& warning : start.warnings) progress.warn(warning);
     const std::string crowded = crowding(config.workers, cores_allowed());
     if (!crowded.empty() && !training.simulated) progress.warn(crowded);
     coordinator.spawn_workers();

@@ -28,7 +28,7 @@ class FolderLock {
 struct Start {
   std::int64_t ticket = 0;
   std::optional<Snapshot> snapshot = {};  ///< empty: fresh parameters
-  std::string warning = {};               ///< empty: none
+  std::vector<std::string> warnings = {};
 };
 
 /// All that a run needs before its first process.

@@ -108,7 +108,7 @@ std::string to_toml(const Config& config) {
     group = field.group;
     text += fmt::format("{} = {}  # {}\n", field.name, value_of(config, field).dump(), field.help);
   }
-  return text;
+  return text + fmt::format("\n{}\n", kTomlEnd);
 }
 
 std::string read_config_text(const std::filesystem::path& file) {

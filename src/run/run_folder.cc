@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "file_text.h"
+#include "passel/train/config_fields.h"
 #include "passel/train/errors.h"
 #include "passel/train/file_kind.h"
 
@@ -87,13 +88,16 @@ RunFolder RunFolder::open(const fs::path& root) {
   std::error_code error;
   const fs::file_status status = fs::status(root, error);
   if (!fs::exists(status)) {
-    throw UsageError(fmt::format("{}: expected a run folder, got nothing there: {}.", root.string(),
-                                 error ? error.message() : "No such file or directory"));
+    throw UsageError(fmt::format(
+        "{}: expected a run folder, got nothing there: {}. From a checkpoint that is left of a run "
+        "go on in a new folder: `passel train --resume FILE` with the options of that run.",
+        root.string(), error ? error.message() : "No such file or directory"));
   }
   if (!is_run_folder(root)) {
     throw DataError(fmt::format(
-        "{}: expected a run folder, got {}. A run folder holds config.toml "
-        "and checkpoints/, as `passel train` makes them.",
+        "{}: expected a run folder, got {}. A run folder holds config.toml and checkpoints/, as "
+        "`passel train` makes them; from a checkpoint alone go on in a new folder: `passel train "
+        "--resume FILE` with the options of its run.",
         root.string(), fs::is_directory(status) ? "a folder without these" : file_kind(root)));
   }
   return RunFolder(root);
@@ -109,9 +113,18 @@ fs::path RunFolder::worker_log(int slot) const {
   return root_ / fmt::format("worker-{}.log", slot);
 }
 
+// Without its last lines it would still be a configuration, with defaults in their place.
 Config RunFolder::read_config() const {
   try {
-    return load_config(config());
+    const std::string text = read_config_text(config());
+    if (text.find(kTomlEnd) == std::string::npos) {
+      throw UsageError(fmt::format(
+          "{}: expected its last line '{}', got a file that was cut. `passel inspect` of one of "
+          "the checkpoints prints the configuration again; or go on in a new run folder with "
+          "`passel train --resume {}/FILE` and the options of this run.",
+          config().string(), kTomlEnd, checkpoints().string()));
+    }
+    return config_from_toml(text, config().string());
   } catch (const UsageError& error) {
     throw DataError(fmt::format("damaged run folder: {}", error.what()));
   }

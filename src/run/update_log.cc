@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include "file_text.h"
 #include "passel/train/errors.h"
@@ -79,6 +80,23 @@ std::optional<std::string> UpdateLog::take_error() {
       "{}: an update could not be noted: {}. Training goes on, but this run cannot be replayed "
       "beyond here",
       file_.string(), std::strerror(error_number_));
+}
+
+std::optional<std::string> missing_updates(const std::filesystem::path& file, std::int64_t version,
+                                           bool from_start) {
+  const std::string text = read_text(file);
+  std::set<std::int64_t> noted;
+  if (!text.empty()) {
+    for (const UpdateRecord& record : parse(file, text)) noted.insert(record.version);
+    if (noted.empty() && !from_start) return std::nullopt;  // it may begin here
+  }
+  std::int64_t missing = noted.empty() || from_start ? 0 : *noted.begin();
+  while (noted.contains(missing)) ++missing;
+  if (missing >= version) return std::nullopt;
+  return fmt::format(
+      "{}: expected the updates up to {}, where the run goes on, but from {} on some are missing: "
+      "it goes on, but `passel replay` will not be able to repeat it",
+      file.string(), version - 1, missing);
 }
 
 std::vector<UpdateRecord> read_updates(const std::filesystem::path& file) {

@@ -132,7 +132,8 @@ TEST_F(Checkpoints, FallBackToTheOneBeforeADamagedOne) {
   damage(save(saving, 300));
   EXPECT_EQ(store().latest()->ticket, 200);
   ASSERT_EQ(reports_.size(), 1U);
-  EXPECT_THAT(reports_[0], HasSubstr("checkpoint-000000300.safetensors"));
+  EXPECT_THAT(reports_[0], ::testing::AllOf(HasSubstr("checkpoint-000000300.safetensors"),
+                                            HasSubstr("checksum"), HasSubstr("is passed over")));
 }
 
 TEST_F(Checkpoints, FallBackToTheBestWhereItIsNewerThanWhatIsLeft) {

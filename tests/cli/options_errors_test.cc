@@ -29,6 +29,15 @@ TEST(OptionErrors, NameTheOptionWhatWasExpectedAndWhatCame) {
             " Did you mean adam?");
 }
 
+TEST(OptionErrors, NameTheModeThatAnOptionIsFor) {
+  EXPECT_EQ(refusal_of({"train", "--mode", "sync", "--staleness", "3"}),
+            "--staleness: expected it with --mode ordered only, got --mode sync. Leave out "
+            "--staleness, or choose --mode ordered.");
+  EXPECT_THAT(refusal_of({"train", "--staleness", "1"}), HasSubstr("got --mode hogwild"));
+  EXPECT_THAT(refusal_of({"train", "--mode", "ordered", "--shards", "2"}),
+              HasSubstr("--shards: expected it with --mode sync only, got --mode ordered"));
+}
+
 TEST(OptionErrors, RefuseSimulatedWorkersBesideOthersAndToBeKilled) {
   EXPECT_THAT(refusal_of({"train", "--simulate-workers", "3", "--workers", "2"}),
               HasSubstr("--simulate-workers: expected it without --workers, got both."));

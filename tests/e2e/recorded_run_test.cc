@@ -86,6 +86,18 @@ TEST_F(RecordedRun, ThatWasStoppedAndResumedIsRepeatedAsAWhole) {
   expect_replayed();
 }
 
+TEST_F(RecordedRun, WithAGapInItsRecordIsWarnedOfWhenItIsResumed) {
+  const auto options = recorded({"--epochs", "9", "--max-tickets", "30"});
+  ASSERT_EQ(run_passel(train(options)).code, 0);
+  const Finished whole = run_passel({"resume", run(), "--max-tickets", "40"});
+  ASSERT_EQ(whole.code, 0) << whole.text;
+  EXPECT_EQ(whole.text.find("some are missing"), std::string::npos) << whole.text;
+  std::filesystem::resize_file(log(), std::filesystem::file_size(log()) - 5 * 16);
+  const Finished cut = run_passel({"resume", run(), "--max-tickets", "50"});
+  EXPECT_EQ(cut.code, 0) << cut.text;
+  EXPECT_NE(cut.text.find("some are missing"), std::string::npos) << cut.text;
+}
+
 TEST_F(RecordedRun, WhoseParentWasKilledIsResumedAndRepeated) {
   {
     PasselProgram program(long_train(recorded({"--checkpoint-interval", "20"})), text_file());

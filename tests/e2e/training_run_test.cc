@@ -137,6 +137,38 @@ TEST_F(TrainingRun, StopsAtATicketBorderOnSigterm) {
   EXPECT_EQ(run_passel({"eval", run()}).code, 0);
 }
 
+TEST_F(TrainingRun, IsDoneWhenASignalComesAfterItsLastTicket) {
+  ImageSet{.test = 20000}.write(data_.path());  // evaluated after the last ticket
+  PasselProgram program(
+      train({"--epochs", "1", "--log-interval", "1", "--hidden-size", "256", "--workers", "1"}),
+      text_file());
+  ASSERT_TRUE(trained(10)) << program.text();
+  program.signal(SIGTERM);
+  const Finished finished = program.wait();
+  EXPECT_EQ(finished.code, 0) << finished.text;
+  EXPECT_EQ(summary().at("tickets"), 10);
+  EXPECT_TRUE(summary().contains("test_accuracy"));
+  std::ifstream manifest(run() / "manifest.json");
+  EXPECT_EQ(nlohmann::json::parse(manifest).at("exit").at("reason"), "done");
+}
+
+TEST_F(TrainingRun, OfFilesThatWereNamedRelativelyGoesOnFromAnotherFolder) {
+  const auto before = std::filesystem::current_path();
+  ASSERT_EQ(run_passel(train({"--mode", "ordered", "--epochs", "1"}, "first")).code, 0);
+  std::filesystem::current_path(run("first"));
+  const Finished second = run_passel(
+      train({"--mode", "ordered", "--epochs", "2", "--resume", "checkpoints/best.safetensors",
+             "--data", std::filesystem::relative(data_.path())},
+            "second"));
+  std::filesystem::current_path("/");
+  const Finished verified = run_passel({"verify", run("second")});
+  const Finished resumed = run_passel({"resume", run("second"), "--epochs", "3"});
+  std::filesystem::current_path(before);
+  EXPECT_EQ(second.code, 0) << second.text;
+  EXPECT_EQ(verified.code, 0) << verified.text;
+  EXPECT_EQ(resumed.code, 0) << resumed.text;
+}
+
 TEST_F(TrainingRun, LeavesAtOnceOnASecondCtrlC) {
   PasselProgram program(long_train({"--worker-timeout", "600"}), text_file());
   ASSERT_TRUE(trained(20)) << program.text();

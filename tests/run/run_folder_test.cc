@@ -136,9 +136,42 @@ TEST(RunFolder, SaysWhatIsThereInsteadOfAFolder) {
 TEST(RunFolder, ReportsADamagedConfigurationAsBadData) {
   const test::TempDir dir;
   const RunFolder sut = RunFolder::create(config_for(dir.path() / "run"));
-  test::write_file(sut.config(), "workers = 0\n");
+  test::write_file(sut.config(), "workers = 0\n" + std::string(kTomlEnd));
   EXPECT_THAT(error_of<DataError>([&] { sut.read_config(); }),
               AllOf(HasSubstr("config.toml:1"), HasSubstr("workers")));
+}
+
+// Lines that are missing would count as defaults.
+TEST(RunFolder, RefusesAConfigurationThatWasCutAnywhere) {
+  const test::TempDir dir;
+  Config config = config_for(dir.path() / "run");
+  config.quiet = true;
+  const RunFolder sut = RunFolder::create(config);
+  const std::string whole = to_toml(config);
+  for (std::size_t length = 0; length + 1 < whole.size(); length += length < 2000 ? 97 : 13) {
+    test::write_file(sut.config(), whole.substr(0, length));
+    EXPECT_THROW(sut.read_config(), DataError) << length;
+  }
+  test::write_file(sut.config(), "");
+  EXPECT_THAT(error_of<DataError>([&] { sut.read_config(); }),
+              AllOf(HasSubstr("that was cut"), HasSubstr(sut.config().string()),
+                    HasSubstr("passel train --resume")));
+  test::write_file(sut.config(), whole + "# a note\n");
+  EXPECT_EQ(sut.read_config(), config);
+}
+
+TEST(RunFolder, SaysWhatACheckpointAloneIsGoodFor) {
+  const test::TempDir dir;
+  for (const char* name : {"none", "checkpoints"}) {
+    fs::create_directory(dir.path() / "checkpoints");
+    std::string text;
+    try {
+      RunFolder::open(dir.path() / name);
+    } catch (const std::exception& error) {
+      text = error.what();
+    }
+    EXPECT_THAT(text, HasSubstr("passel train --resume FILE")) << name;
+  }
 }
 
 TEST(RunFolder, ReplacesItsConfiguration) {

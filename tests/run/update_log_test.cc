@@ -47,6 +47,23 @@ TEST_F(UpdateLogTest, DropsWhatAResumedRunWillDoAgainAndATornRecord) {
   EXPECT_EQ(read_updates(file_).size(), 4U);
 }
 
+TEST_F(UpdateLogTest, MissesUpdatesBeforeAResume) {
+  EXPECT_TRUE(missing_updates(file_, 1, true)) << "there is no record";
+  { UpdateLog log(file_, 0); }
+  EXPECT_TRUE(missing_updates(file_, 1, true));
+  EXPECT_FALSE(missing_updates(file_, 1, false)) << "the run may begin there";
+  {
+    UpdateLog log(file_, 0);
+    for (const std::uint32_t version : {2U, 4U, 3U, 6U}) log.add(record(version));
+  }
+  EXPECT_FALSE(missing_updates(file_, 5, false));
+  EXPECT_TRUE(missing_updates(file_, 5, true)) << "0 and 1";
+  const auto warning = missing_updates(file_, 7, false);
+  ASSERT_TRUE(warning);
+  EXPECT_NE(warning->find("up to 6"), std::string::npos) << *warning;
+  EXPECT_NE(warning->find("from 5 on"), std::string::npos) << *warning;
+}
+
 TEST_F(UpdateLogTest, RefusesAGapAndAnUpdateFromTheFuture) {
   {
     UpdateLog log(file_, 0);

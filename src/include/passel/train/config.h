@@ -85,6 +85,9 @@ nlohmann::json to_json(const Config& config);
 /// for an unknown key, a wrong type or a value that validate() refuses.
 Config config_from_json(const nlohmann::json& json);
 
+/// The last line of to_toml(), a comment: where a run's file lacks it, it was cut.
+inline constexpr std::string_view kTomlEnd = "# End of the configuration";
+
 /// The configuration as TOML that config_from_toml() reads back unchanged.
 std::string to_toml(const Config& config);
 

@@ -43,6 +43,12 @@ class UpdateLog {
   bool told_ = false;
 };
 
+/// Of a run that is resumed at `version`: a warning where updates before it are missing, which a
+/// replay will need.
+/// @param from_start it began at version 0, not with the checkpoint of another run
+std::optional<std::string> missing_updates(const std::filesystem::path& file, std::int64_t version,
+                                           bool from_start);
+
 /// The records by version, which must follow one another without a gap. Throws DataError naming
 /// what is wrong.
 std::vector<UpdateRecord> read_updates(const std::filesystem::path& file);
