@@ -81,7 +81,13 @@ std::size_t wait_any(std::span<ExchangeQueue* const> queues, Deadline deadline) 
   };
   TensorExchange& exchange = queues[0]->exchange();
   const Interruption& interruption = exchange.interruption();
-  exchange.inbox().wait([&] { return look() || interruption.pending(); }, deadline);
+  exchange.inbox().wait(
+      [&] {
+        if (look() || interruption.pending()) return true;
+        exchange.ledger().collect();  // as ExchangeQueue::wait()
+        return false;
+      },
+      deadline);
   // Once more, because something may have come between the look and the interruption.
   if (found == queues.size() && interruption.pending() && !look()) interruption.raise();
   return found;

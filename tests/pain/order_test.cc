@@ -143,5 +143,29 @@ TEST(ATensor, ThatIsHandedOnFromProcessToProcessIsNeverCopied) {
   }
 }
 
+/// Worker 0 hands on what it gets, worker 1 drops it.
+void pain_hand_on(Worker& self) {
+  auto mine = self.queue("to " + std::to_string(self.slot()));
+  auto following = self.queue("to 1");
+  while (const auto tensor = mine.get()) {
+    if (self.slot() == 0) following.put(*tensor);
+  }
+  if (self.slot() == 0) following.close();
+}
+PASSEL_ENTRY(pain_hand_on);
+
+TEST(ATensor, ThatWasHandedOnIsFreeWhenTheLastWhoGotItLetsGo) {
+  Shared shared({.workers = 2, .region = 4096});
+  auto first = shared.queue("to 0", {.read_by = ReadBy::kWorker, .worker = 0});
+  shared.queue("to 1", {.read_by = ReadBy::kWorker, .worker = 1});
+  auto workers = spawn(pain_hand_on, shared);
+  for (int i = 0; i < 200; ++i) {
+    // All there is, so it must have come back from both, of whom the first waits for more.
+    first.put(shared.exchange().empty({4096}, at::kByte, patience()));
+  }
+  first.close();
+  join(*workers);
+}
+
 }  // namespace
 }  // namespace passel::pain

@@ -98,6 +98,7 @@ void gpu_sends_and_hangs(WorkerContext& context) {
   fake_cuda::launch(self.stream, [] { std::atomic<bool>(false).wait(false); });
   test::require(out.put(0, buffer, self.stream));
   test::require(out.put(1, buffer, self.stream));
+  context.arena.get_array<std::atomic<std::uint64_t>>("words")[0].store(1);
   std::atomic<bool>(false).wait(false);
 }
 PASSEL_ENTRY(gpu_sends_and_hangs);
@@ -105,11 +106,13 @@ PASSEL_ENTRY(gpu_sends_and_hangs);
 TEST_F(Chain, OfASenderThatWasKilledInItsWorkFreesThoseWhoWaitAndIsReportedAsLost) {
   create({.processes = 2, .region_bytes = 64 << 10, .chunks = 16, .events = 8});
   auto& back = add_queue("to 0", 0);
+  const auto words = add_words(1);
   spawn(1, "gpu_sends_and_hangs");
   DeviceBuffer buffer;
   std::uint64_t number = 0;
   ASSERT_EQ(back.get(number, buffer, stream_, test::patience()), DeviceStatus::kOk);
   EXPECT_EQ(exchange_->check(buffer), DeviceStatus::kOk) << "the sender may still finish it";
+  ASSERT_TRUE(Doorbell().wait([&] { return words[0].load() == 1; }, test::patience()));
   team_->supervisor.kill(0, SIGKILL);
   EXPECT_EQ(team_->next_exit().code, SIGKILL);
   bury(1);
@@ -119,6 +122,24 @@ TEST_F(Chain, OfASenderThatWasKilledInItsWorkFreesThoseWhoWaitAndIsReportedAsLos
   EXPECT_EQ(back.get(number, second, stream_, test::patience()), DeviceStatus::kLost)
       << "what it sent and nobody had taken";
   EXPECT_EQ(number, 1U);
+}
+
+TEST_F(Chain, ToAReaderThatGetsNoSuccessorGivesUpWhatWaits) {
+  create({.processes = 2, .region_bytes = 64 << 10, .chunks = 16, .events = 8});
+  auto& queue = add_queue("to 1", 1);
+  DeviceBuffer buffer;
+  allocate(buffer, 4096);
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    ASSERT_EQ(queue.put(i, buffer, stream_, test::patience()), DeviceStatus::kOk);
+  }
+  buffer.reset();
+  exchange_->collect();
+  EXPECT_EQ(exchange_->bytes_in_use(), 4096U);
+  queue.abandon();
+  exchange_->collect();
+  EXPECT_EQ(exchange_->bytes_in_use(), 0U);
+  allocate(buffer, 4096);
+  EXPECT_EQ(queue.put(3, buffer, stream_, test::patience()), DeviceStatus::kClosed);
 }
 
 }  // namespace

@@ -109,6 +109,15 @@ class DeviceQueue {
     ring_.reset_producer(process);
   }
 
+  /// For the parent, once the reader is provably dead and gets no successor: closes the queue and
+  /// drops what waits in it.
+  void abandon() {
+    ring_.close();
+    auto consumer = ring_.consumer();
+    for (DeviceEntry<T> entry; consumer.try_get(entry) == QueueStatus::kOk;) {
+    }
+  }
+
   /// No more puts; the reader gets what is left. From any process.
   void close() noexcept { ring_.close(); }
   [[nodiscard]] bool closed() const noexcept { return ring_.closed(); }

@@ -77,7 +77,14 @@ class ExchangeQueue {
     if (deadline == kNow) return Wait::kTimeout;
     const Interruption& interruption = exchange_->interruption();
     bool done = false;
-    exchange_->inbox().wait([&] { return (done = ready()) || interruption.pending(); }, deadline);
+    exchange_->inbox().wait(
+        [&] {
+          if ((done = ready()) || interruption.pending()) return true;
+          // Others may wait for what this process handed on and its receiver has taken by now.
+          exchange_->ledger().collect();
+          return false;
+        },
+        deadline);
     if (done) return Wait::kReady;
     if (!interruption.pending()) return Wait::kTimeout;
     // What the last one sent before it ended may have come between the two looks.
