@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from measure import anonymous_mb, children_of, machine, write_results
+from measure import DATA, anonymous_mb, children_of, machine, write_results
 
 ROOT = Path(__file__).resolve().parents[2]
 PEER = Path(__file__).with_name("torch_mp_hogwild.py")
@@ -45,7 +45,7 @@ def run_passel(program: Path, batch_size: int, workers: int, samples: int) -> di
     with tempfile.TemporaryDirectory() as folder:
         run, log = Path(folder) / "run", Path(folder) / "log"
         command = [
-            program, "train", "--out", run, "--workers", workers, "--batch-size", batch_size,
+            program, "train", "--data", DATA, "--out", run, "--workers", workers, "--batch-size", batch_size,
             "--max-tickets", samples // batch_size, "--hidden-size", 128,
             "--optimizer", "adam", "--lr", 0.002, "--clip-norm", 1, "--seed", 1, "--quiet",
         ]  # fmt: skip

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from measure import machine, write_results
+from measure import DATA, machine, write_results
 
 ROOT = Path(__file__).resolve().parents[2]
 PEER = "hogwild"
@@ -22,7 +22,8 @@ MODES = ("ordered", "sync", "recorded")
 
 def command(program: Path, mode: str, batch_size: int, workers: int, samples: int) -> list[str]:
     words = [
-        program, "train", "--mode", mode, "--workers", workers, "--batch-size", batch_size,
+        program, "train", "--data", DATA, "--mode", mode, "--workers", workers,
+        "--batch-size", batch_size,
         "--max-tickets", samples // batch_size, "--hidden-size", 128,
         "--optimizer", "adam", "--lr", 0.002, "--clip-norm", 1, "--seed", 1, "--quiet",
     ]  # fmt: skip

@@ -6,6 +6,9 @@ import platform
 import time
 from pathlib import Path
 
+# The folder of the data set; where the Debian package puts it, if nothing else is said.
+DATA = Path(os.environ.get("PASSEL_DATA", "/usr/share/datasets/fashion-mnist"))
+
 
 def process_age() -> float:
     """Seconds since this process was started, its interpreter's start included."""

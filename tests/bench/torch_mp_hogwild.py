@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "pytho
 import torch
 import torch.multiprocessing as mp
 from torch.nn import functional as F
-from twin import FASHION_MNIST, Classifier, read_images, read_labels
+from twin import Classifier, read_images, read_labels
 
-from measure import anonymous_mb, process_age
+from measure import DATA, anonymous_mb, process_age
 
 HIDDEN = 128
 
@@ -63,8 +63,8 @@ def main() -> None:
     args = parser.parse_args()
     start = time.monotonic() - process_age()
 
-    images = read_images(FASHION_MNIST / "train-images-idx3-ubyte.gz").share_memory_()
-    labels = read_labels(FASHION_MNIST / "train-labels-idx1-ubyte.gz").share_memory_()
+    images = read_images(DATA / "train-images-idx3-ubyte.gz").share_memory_()
+    labels = read_labels(DATA / "train-labels-idx1-ubyte.gz").share_memory_()
     model = Classifier(images.shape[2], HIDDEN, 10).share_memory()
     times = torch.zeros(args.workers, 3, dtype=torch.double).share_memory_()
     context = mp.get_context("spawn")
