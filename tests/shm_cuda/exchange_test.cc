@@ -85,19 +85,49 @@ TEST_F(Exchange, GivesABufferAwayAgainOnlyBehindTheReadersWork) {
   }
 }
 
+TEST_F(Exchange, WaitsForAllUsesOfABufferThatAProcessGotTwice) {
+  DeviceBuffer sent;
+  allocate(sent, kRegion);
+  fake_cuda::fill(stream_, sent.data(), 8, 41);
+  std::uint64_t data = 0;
+  ASSERT_EQ(to_worker_->put(1, sent, stream_, test::patience()), DeviceStatus::kOk);
+  DeviceBuffer first = receive(data);
+  ASSERT_EQ(to_worker_->put(2, sent, stream_, test::patience()), DeviceStatus::kOk);
+  DeviceBuffer second = receive(data);
+  sent.reset();
+  std::array<std::uint64_t, 8> rest{};
+  std::atomic<std::uint64_t> seen{0};
+  fake_cuda::fill(peer_stream_, rest.data(), 8, 1, std::chrono::milliseconds(20));
+  fake_cuda::launch(peer_stream_, [&seen, from = first.data()] { seen.store(word(from)); });
+  first.reset();
+  const cudaStream_t other = test::make_stream();
+  second.set_stream(other);  // nothing of it is under way there
+  second.reset();
+  DeviceBuffer next;
+  allocate(next, kRegion);
+  fake_cuda::fill(stream_, next.data(), 8, 0);
+  cudaStreamSynchronize(peer_stream_);
+  cudaStreamSynchronize(stream_);
+  EXPECT_EQ(seen.load(), 41U);
+}
+
 TEST_F(Exchange, KeepsTheWaitWhenTheHeapCutsMemoryAnew) {
   std::atomic<std::uint64_t> seen{0};
   std::array<std::uint64_t, 8> rest{};
   {
+    // Let go of after the small one, so that the large one gets its number.
+    DeviceBuffer beside;
+    ASSERT_EQ(exchange_->allocate(256, peer_stream_, beside), DeviceStatus::kOk);
     DeviceBuffer small;
     allocate(small, 256);
     fake_cuda::fill(stream_, small.data(), 8, 41);
+    cudaStreamSynchronize(stream_);
     fake_cuda::fill(stream_, rest.data(), 8, 1, std::chrono::milliseconds(20));
     fake_cuda::launch(stream_, [&seen, from = small.data()] { seen.store(word(from)); });
   }
   DeviceBuffer large;  // does not fit beside the small one, so the heap merges
   ASSERT_EQ(exchange_->allocate(kRegion, peer_stream_, large), DeviceStatus::kOk);
-  fake_cuda::fill(peer_stream_, large.data(), 8, 0);
+  fake_cuda::fill(peer_stream_, large.data(), kRegion / 8, 0);
   cudaStreamSynchronize(stream_);
   cudaStreamSynchronize(peer_stream_);
   EXPECT_EQ(seen.load(), 41U);

@@ -21,6 +21,7 @@ TEST_F(GarbageHandles, AreRefusedWithAStatusAndMoveNoBuffer) {
   const auto peer = DeviceExchange::open(arena_, 1);
   const cudaStream_t stream = test::make_stream();
   const std::uint64_t in_use = exchange_->bytes_in_use();
+  const std::uint32_t chunks = exchange_->ledger().chunks_in_use();
   const auto twist = [&](auto& field) {
     using Field = std::remove_reference_t<decltype(field)>;
     if (random() % 3 == 0) field = static_cast<Field>(random());
@@ -48,6 +49,7 @@ TEST_F(GarbageHandles, AreRefusedWithAStatusAndMoveNoBuffer) {
   EXPECT_GT(accepted, 0U) << "now and then nothing of weight was twisted";
   exchange_->collect();
   EXPECT_EQ(exchange_->bytes_in_use(), in_use);
+  EXPECT_EQ(exchange_->ledger().chunks_in_use(), chunks);
   EXPECT_EQ(exchange_->claim({}), DeviceStatus::kOtherArena);
   DeviceHandle stale = good;
   ++stale.chunk.generation;
@@ -73,6 +75,18 @@ TEST_F(GarbageHandles, OfABufferThatWasUsedAgainAreStale) {
   const auto peer = DeviceExchange::open(arena_, 1);
   EXPECT_EQ(peer->claim(old), DeviceStatus::kStale);
   peer->close();
+}
+
+TEST_F(GarbageHandles, OfABufferOfItsOwnThatIsFreeAreStale) {
+  create({.processes = 2, .region_bytes = 64 << 10, .chunks = 8, .events = 4});
+  DeviceBuffer buffer;
+  allocate(buffer, 4096);
+  DeviceHandle invented;
+  ASSERT_EQ(exchange_->prepare(buffer, stream_, invented), DeviceStatus::kOk);
+  exchange_->drop(invented);
+  invented.chunk.id = 5;  // never used, so of the first generation, too
+  EXPECT_EQ(exchange_->claim(invented), DeviceStatus::kStale);
+  EXPECT_EQ(exchange_->ledger().chunks_in_use(), 1U);
 }
 
 TEST_F(GarbageHandles, WithAnEventOfNoPoolAreDamaged) {

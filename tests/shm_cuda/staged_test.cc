@@ -84,6 +84,21 @@ TEST_F(Staged, BuffersArriveWithTheValuesThatWereWrittenLate) {
   EXPECT_EQ(fake_cuda::totals().device_bytes, 0U);
 }
 
+TEST_F(Staged, MessagesAreNotWrittenOverWhileTheirCopyWaitsForTheReceiversStream) {
+  constexpr std::uint64_t kCount = 200;
+  const auto words = add_words(kCount + 1);
+  spawn(1, "gpu_reads_slowly");  // each copy stands behind a slow kernel
+  for (std::uint64_t i = 1; i <= kCount; ++i) {
+    DeviceBuffer buffer;
+    allocate(buffer, kRegion);  // its message takes all there is
+    fake_cuda::fill(stream_, buffer.data(), kRegion / 8, i);
+    ASSERT_EQ(in_->put(i, buffer, stream_, test::patience()), DeviceStatus::kOk);
+  }
+  in_->close();
+  expect_ends(1);
+  for (std::uint64_t i = 1; i <= kCount; ++i) ASSERT_EQ(words[i].load(), i);
+}
+
 TEST_F(Staged, MemoryThatAKilledReceiverHeldComesBack) {
   const auto words = add_words(1);
   spawn(1, "gpu_hangs");
