@@ -2,7 +2,9 @@
 # wheel or an unpacked libtorch). TorchConfig.cmake is not used: for the CUDA
 # wheels it asks for a CUDA toolkit even where only CPU code is built.
 #
-#   libtorch::cpu   torch_cpu and c10: all that a CPU program links
+#   libtorch::cpu    torch_cpu and c10: all that a CPU program links
+#   libtorch::cuda   torch_cuda and c10_cuda, where this torch has them; programs link
+#                    them with a CUDA toolkit
 #
 # Looked for in: PASSEL_TORCH, CMAKE_PREFIX_PATH, the .venv of the project and of
 # Passel, for an installed package the torch it was built with, python3.
@@ -59,4 +61,17 @@ if(NOT TARGET libtorch::cpu)
   set_target_properties(libtorch::cpu PROPERTIES
     INTERFACE_LINK_LIBRARIES "libtorch::torch_cpu;libtorch::c10"
     INTERFACE_LINK_OPTIONS "-Wl,--disable-new-dtags")
+
+  if(EXISTS "${_torch_dir}/lib/libtorch_cuda.so")
+    foreach(_lib c10_cuda torch_cuda)
+      add_library(libtorch::${_lib} SHARED IMPORTED)
+      set_target_properties(libtorch::${_lib} PROPERTIES
+        IMPORTED_LOCATION "${_torch_dir}/lib/lib${_lib}.so")
+    endforeach()
+    # torch_cuda is needed even where no symbol of it is: it registers ATen's operators.
+    add_library(libtorch::cuda INTERFACE IMPORTED)
+    set_target_properties(libtorch::cuda PROPERTIES
+      INTERFACE_LINK_LIBRARIES "libtorch::torch_cuda;libtorch::c10_cuda;libtorch::cpu"
+      INTERFACE_LINK_OPTIONS "-Wl,--no-as-needed")
+  endif()
 endif()

@@ -60,6 +60,10 @@ LltmResult lltm_of_any_type(const Tensor& x, const Tensor& weight, const Tensor&
   TORCH_CHECK_TYPE(c0.scalar_type() == x.scalar_type() || c0.scalar_type() == at::kFloat,
                    "lltm expected c0 of type Float or ", x.scalar_type(), ", got ",
                    c0.scalar_type());
+  if (x.is_cuda() && has_cuda_kernels()) {
+    const auto result = call_lltm_forward(x, weight, bias, h0, in_single_precision(c0));
+    return {std::get<0>(result), std::get<1>(result), std::get<2>(result)};
+  }
   const auto result = call_lltm_forward(in_single_precision(x), in_single_precision(weight),
                                         in_single_precision(bias), in_single_precision(h0),
                                         in_single_precision(c0));

@@ -15,9 +15,12 @@ void expect_shape(std::string_view name, const at::Tensor& tensor, std::string_v
                     expected, ", got ", tensor.sym_sizes());
 }
 
-void expect_kind(std::string_view name, const at::Tensor& tensor, const at::Tensor& x) {
-  TORCH_CHECK_TYPE(tensor.scalar_type() == x.scalar_type(), "lltm expected ", name, " of type ",
-                   x.scalar_type(), " as x, got ", tensor.scalar_type());
+// Of `type`, which follows from x's, and where x is.
+void expect_kind(std::string_view name, const at::Tensor& tensor, const at::Tensor& x,
+                 at::ScalarType type) {
+  TORCH_CHECK_TYPE(tensor.scalar_type() == type, "lltm expected ", name, " of type ", type,
+                   type == x.scalar_type() ? " as x" : " beside x of a 16-bit type", ", got ",
+                   tensor.scalar_type());
   TORCH_CHECK_VALUE(tensor.device() == x.device(), "lltm expected ", name, " on ", x.device(),
                     " as x, got ", tensor.device());
 }
@@ -26,8 +29,10 @@ void expect_kind(std::string_view name, const at::Tensor& tensor, const at::Tens
 
 void check_lltm_forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                         const at::Tensor& h0, const at::Tensor& c0) {
-  TORCH_CHECK_TYPE(x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble,
-                   "lltm expected x of type Float or Double, got ", x.scalar_type());
+  const at::ScalarType type = x.scalar_type();
+  const bool full = type == at::kFloat || type == at::kDouble;
+  TORCH_CHECK_TYPE(full || (at::isReducedFloatingType(type) && !x.is_cpu()),
+                   "lltm expected x of type Float or Double, got ", type);
   TORCH_CHECK_VALUE(x.dim() == 3 && h0.dim() == 2,
                     "lltm expected x [T, B, I] and h0 [B, S], got x ", x.sym_sizes(), " and h0 ",
                     h0.sym_sizes());
@@ -36,10 +41,10 @@ void check_lltm_forward(const at::Tensor& x, const at::Tensor& weight, const at:
   expect_shape("c0", c0, "[B, S]", {batch, state});
   expect_shape("weight", weight, "[3S, S + I]", {state * 3, state + input});
   expect_shape("bias", bias, "[3S]", {state * 3});
-  expect_kind("weight", weight, x);
-  expect_kind("bias", bias, x);
-  expect_kind("h0", h0, x);
-  expect_kind("c0", c0, x);
+  expect_kind("weight", weight, x, type);
+  expect_kind("bias", bias, x, type);
+  expect_kind("h0", h0, x, type);
+  expect_kind("c0", c0, x, type_of_sums(x));
 }
 
 void check_lltm_backward(const at::Tensor& x, const at::Tensor& h0, const at::Tensor& hidden,
@@ -49,18 +54,24 @@ void check_lltm_backward(const at::Tensor& x, const at::Tensor& h0, const at::Te
                          const std::optional<at::Tensor>& grad_c_last) {
   const auto steps = x.sym_size(0), batch = x.sym_size(1), state = h0.sym_size(1);
   const auto expect = [&](std::string_view name, const std::optional<at::Tensor>& tensor,
-                          std::string_view letters, c10::SymIntArrayRef expected) {
+                          std::string_view letters, c10::SymIntArrayRef expected,
+                          at::ScalarType type) {
     if (!tensor || !tensor->defined()) return;
     expect_shape(name, *tensor, letters, expected);
-    expect_kind(name, *tensor, x);
+    expect_kind(name, *tensor, x, type);
   };
-  expect("hidden", hidden, "[T, B, S]", {steps, batch, state});
-  expect("cells", cells, "[T, B, S]", {steps, batch, state});
-  expect("gates", gates, "[T, B, 3S]", {steps, batch, state * 3});
-  expect("packed", packed, "as lltm_forward returned it", {packed_elements(x, h0)});
-  expect("grad_hidden", grad_hidden, "[T, B, S]", {steps, batch, state});
-  expect("grad_h_last", grad_h_last, "[B, S]", {batch, state});
-  expect("grad_c_last", grad_c_last, "[B, S]", {batch, state});
+  const at::ScalarType type = x.scalar_type(), sums = type_of_sums(x);
+  expect("hidden", hidden, "[T, B, S]", {steps, batch, state}, type);
+  expect("cells", cells, "[T, B, S]", {steps, batch, state}, sums);
+  expect("gates", gates, "[T, B, 3S]", {steps, batch, state * 3}, sums);
+  expect("packed", packed, "as lltm_forward returned it", {packed_elements(x, h0)}, type);
+  expect("grad_hidden", grad_hidden, "[T, B, S]", {steps, batch, state}, type);
+  expect("grad_h_last", grad_h_last, "[B, S]", {batch, state}, type);
+  expect("grad_c_last", grad_c_last, "[B, S]", {batch, state}, sums);
+}
+
+at::ScalarType type_of_sums(const at::Tensor& x) {
+  return at::isReducedFloatingType(x.scalar_type()) ? at::kFloat : x.scalar_type();
 }
 
 std::int64_t packed_elements(const at::Tensor& x, const at::Tensor& h0) {

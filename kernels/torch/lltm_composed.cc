@@ -40,7 +40,7 @@ Sequences run(const Tensor& x, const Tensor& weight, const Tensor& bias, const T
   Tensor h = h0, c = c0;
   std::vector<Tensor> hidden, cells, gates;
   for (std::int64_t t = 0; t < x.size(0); ++t) {
-    const auto z = at::addmm(from_x.select(0, t), h, weight_h_t).split(state, 1);
+    const auto z = at::addmm(from_x.select(0, t), h, weight_h_t).chunk(3, 1);
     const Tensor i = at::sigmoid(z[0]), o = at::sigmoid(z[1]), g = at::elu(z[2]);
     c = c + g * i;
     h = at::tanh(c) * o;
@@ -64,7 +64,7 @@ StateGradients run_backward(const Tensor& x, const Tensor& weight_h, const Seque
   std::vector<Tensor> by_gates;
   for (std::int64_t t = x.size(0) - 1; t >= 0; --t) {
     if (grad_hidden.defined()) by_h = by_h + grad_hidden.select(0, t);
-    const auto gates = saved.gates.select(0, t).split(state, 1);
+    const auto gates = saved.gates.select(0, t).chunk(3, 1);
     const Tensor &i = gates[0], &o = gates[1], &g = gates[2];
     const Tensor tanh_c = at::tanh(saved.cells.select(0, t));
     by_c = by_c + by_h * o * (1 - tanh_c * tanh_c);
@@ -107,11 +107,22 @@ LltmGrads gradients(const Tensor& x, const Tensor& weight, const Tensor& h0, con
   return grads;
 }
 
+void refuse_half(const Tensor& x) {
+  TORCH_CHECK_TYPE(!at::isReducedFloatingType(x.scalar_type()),
+                   "lltm_forward expected x of type Float or Double, got ", x.scalar_type(),
+                   ": load libpassel_cuda.so, or call lltm(), which converts");
+}
+
+Tensor in_type(const Tensor& tensor, at::ScalarType type) {
+  return tensor.defined() ? tensor.to(type) : tensor;
+}
+
 }  // namespace
 
 LltmForwardResult lltm_forward_composed(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                         const Tensor& h0, const Tensor& c0) {
   check_lltm_forward(x, weight, bias, h0, c0);
+  refuse_half(x);
   const auto [hidden, cells, gates] = run(x, weight, bias, h0, c0);
   const Tensor packed = at::zeros({packed_elements(x, h0)}, x.options());
   packed.narrow(0, 0, weight.numel()).copy_(weight.reshape({-1}));
@@ -126,6 +137,7 @@ LltmGrads lltm_backward_composed(const Tensor& x, const Tensor& weight, const Te
                                  const std::optional<Tensor>& grad_c_last, LltmMask mask) {
   check_lltm_forward(x, weight, bias, h0, c0);
   check_lltm_backward(x, h0, hidden, cells, gates, packed, grad_hidden, grad_h_last, grad_c_last);
+  refuse_half(x);
   const Tensor weight_then = packed.narrow(0, 0, weight.numel()).view(weight.sizes());
   return gradients(x, weight_then, h0, c0, {.hidden = hidden, .cells = cells, .gates = gates},
                    grad_hidden, grad_h_last, grad_c_last, mask);
@@ -139,8 +151,16 @@ LltmGrads lltm_backward_recomputed(const Tensor& x, const Tensor& weight, const 
   // What is computed in single precision stays so under autocast.
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   check_lltm_forward(x, weight, bias, h0, c0);
-  return gradients(x, weight, h0, c0, run(x, weight, bias, h0, c0), grad_hidden, grad_h_last,
-                   grad_c_last, mask);
+  const at::ScalarType type = x.scalar_type(), sums = type_of_sums(x);
+  const auto in_sums = [sums](const std::optional<Tensor>& tensor) {
+    return in_type(tensor.value_or(Tensor()), sums);
+  };
+  const Tensor x_s = in_sums(x), weight_s = in_sums(weight), h0_s = in_sums(h0);
+  auto [by_x, by_weight, by_bias, by_h0, by_c0] =
+      gradients(x_s, weight_s, h0_s, c0, run(x_s, weight_s, in_sums(bias), h0_s, c0),
+                in_sums(grad_hidden), in_sums(grad_h_last), grad_c_last, mask);
+  return {in_type(by_x, type), in_type(by_weight, type), in_type(by_bias, type),
+          in_type(by_h0, type), by_c0};
 }
 
 }  // namespace passel::detail

@@ -59,6 +59,11 @@ LltmForwardResult call_lltm_forward(const Tensor& x, const Tensor& weight, const
   return op.call(x, weight, bias, h0, c0);
 }
 
+bool has_cuda_kernels() {
+  static const auto op = find_operator<LltmForward>("passel::lltm_forward");
+  return op.hasKernelForDispatchKey(c10::DispatchKey::CUDA);
+}
+
 LltmGrads call_lltm_backward(const Tensor& x, const Tensor& weight, const Tensor& bias,
                              const Tensor& h0, const Tensor& c0, const Tensor& hidden,
                              const Tensor& cells, const Tensor& gates, const Tensor& packed,

@@ -10,15 +10,15 @@ LltmForwardResult lltm_forward_meta(const at::Tensor& x, const at::Tensor& weigh
                                     const at::Tensor& c0) {
   check_lltm_forward(x, weight, bias, h0, c0);
   const auto steps = x.sym_size(0), batch = x.sym_size(1), state = h0.sym_size(1);
-  const auto empty = [&](c10::SymIntArrayRef sizes) {
-    return at::empty_symint(sizes, x.options());
+  const auto empty = [](const at::Tensor& like, c10::SymIntArrayRef sizes) {
+    return at::empty_symint(sizes, like.options());
   };
-  return {empty({steps, batch, state}),
-          empty({batch, state}),
-          empty({batch, state}),
-          empty({steps, batch, state}),
-          empty({steps, batch, state * 3}),
-          empty({packed_elements(x, h0)})};
+  return {empty(x, {steps, batch, state}),
+          empty(x, {batch, state}),
+          empty(c0, {batch, state}),
+          empty(c0, {steps, batch, state}),
+          empty(c0, {steps, batch, state * 3}),
+          empty(x, {packed_elements(x, h0)})};
 }
 
 LltmGrads lltm_backward_meta(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
@@ -29,8 +29,8 @@ LltmGrads lltm_backward_meta(const at::Tensor& x, const at::Tensor& weight, cons
                              const std::optional<at::Tensor>& grad_c_last, LltmMask mask) {
   check_lltm_forward(x, weight, bias, h0, c0);
   check_lltm_backward(x, h0, hidden, cells, gates, packed, grad_hidden, grad_h_last, grad_c_last);
-  const auto like = [&](bool wanted, const at::Tensor& argument) {
-    return wanted ? at::empty_symint(argument.sym_sizes(), x.options()) : at::Tensor();
+  const auto like = [](bool wanted, const at::Tensor& argument) {
+    return wanted ? at::empty_symint(argument.sym_sizes(), argument.options()) : at::Tensor();
   };
   return {like(mask[0], x), like(mask[1], weight), like(mask[2], bias), like(mask[3], h0),
           like(mask[4], c0)};

@@ -14,7 +14,9 @@ using LltmResult = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 // hidden [T, B, S], h_last [B, S], c_last [B, S], and for lltm_backward: cells
 // [T, B, S], gates [T, B, 3S] after activation, packed (the weights as they were
-// read, in an order of the backend's own, but of one size on all of them).
+// read, in an order of the backend's own, but of one size on all of them). Where x
+// is of a 16-bit type, which only the CUDA kernels take, c, cells and gates are of
+// type Float and all others of x's type.
 using LltmForwardResult =
     std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
@@ -53,6 +55,9 @@ LltmGrads lltm_backward_recomputed(const at::Tensor& x, const at::Tensor& weight
 LltmForward call_lltm_forward;
 LltmBackward call_lltm_backward;
 
+// Whether libpassel_cuda.so is loaded. Until then CUDA tensors get the composed form.
+bool has_cuda_kernels();
+
 // passel::lltm, passel::lltm_cell and passel::lltm_padded, without the dispatcher.
 LltmResult lltm_of_any_type(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                             const at::Tensor& h0, const at::Tensor& c0);
@@ -72,6 +77,9 @@ void check_lltm_backward(const at::Tensor& x, const at::Tensor& h0, const at::Te
                          const std::optional<at::Tensor>& grad_hidden,
                          const std::optional<at::Tensor>& grad_h_last,
                          const std::optional<at::Tensor>& grad_c_last);
+
+// Of cell states and gates: Float for 16-bit types, else x's own.
+at::ScalarType type_of_sums(const at::Tensor& x);
 
 // Elements of `packed`. Sizes of weights that are symbolic become constants.
 std::int64_t packed_elements(const at::Tensor& x, const at::Tensor& h0);

@@ -4,6 +4,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -24,7 +25,7 @@ inline Arguments make_arguments(std::int64_t steps, std::int64_t batch, std::int
                                 std::int64_t state, torch::Dtype dtype) {
   torch::manual_seed(3);
   const auto options = torch::TensorOptions().dtype(dtype).requires_grad(true);
-  const double bound = 1.0 / std::sqrt(static_cast<double>(state));
+  const double bound = 1.0 / std::sqrt(std::max(static_cast<double>(state), 1.0));
   return {torch::randn({steps, batch, input}, options),
           torch::empty({3 * state, state + input}, options.requires_grad(false))
               .uniform_(-bound, bound)

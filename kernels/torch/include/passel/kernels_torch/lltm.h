@@ -11,8 +11,10 @@
 /// Types: x, weight, bias and h0 of one type; Float, Double, Half or BFloat16.
 /// With the last two all is computed in single precision, hidden states come
 /// back in x's type and the cell state as Float; c0 may be of either. Autocast
-/// casts all but the cell state. Devices: the CPU has kernels of its own, others
-/// run the same cell in ATen's operators, a few launches a step.
+/// casts all but the cell state. Devices: the CPU has kernels of its own, CUDA has
+/// after load_cuda_kernels() (passel/kernels_torch/cuda.h), others run the same cell
+/// in ATen's operators, a few launches a step. The CUDA kernels multiply 16-bit types
+/// as such, with sums in single precision, and round h to x's type after each step.
 ///
 /// Differentiable in every argument, to any order. Derivatives of the second
 /// order and above run the sequence again in ATen's operators, many times slower.

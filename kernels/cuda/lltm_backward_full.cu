@@ -1,0 +1,15 @@
+#include "launch_pointwise.cuh"
+
+namespace passel::kernels {
+
+cudaError_t lltm_pointwise(const LltmPointwiseBackward<float>& arrays,
+                           cudaStream_t stream) noexcept {
+  return launch_pointwise(arrays, stream);
+}
+
+cudaError_t lltm_pointwise(const LltmPointwiseBackward<double>& arrays,
+                           cudaStream_t stream) noexcept {
+  return launch_pointwise(arrays, stream);
+}
+
+}  // namespace passel::kernels

@@ -1,0 +1,15 @@
+#include "launch_pointwise.cuh"
+
+namespace passel::kernels {
+
+cudaError_t lltm_pointwise(const LltmPointwiseForward<Bfloat16>& arrays,
+                           cudaStream_t stream) noexcept {
+  return launch_pointwise(arrays, stream);
+}
+
+cudaError_t lltm_pointwise(const LltmPointwiseForward<Float16>& arrays,
+                           cudaStream_t stream) noexcept {
+  return launch_pointwise(arrays, stream);
+}
+
+}  // namespace passel::kernels

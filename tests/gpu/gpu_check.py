@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Runs all that needs a GPU: the tests, compute-sanitizer and the benchmark.
+
+Without a GPU each test says that it was skipped, and the exit code is 0.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+HERE = Path(__file__).resolve().parent
+SANITIZER_TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+# The kernels on arrays of their exact sizes; torch's allocator would hide overruns.
+SANITIZED = "--gtest_filter=PointwiseOnGpu*-*MoreRows*"
+
+
+def libraries(build: Path) -> tuple[Path, Path]:
+    (cuda,) = build.glob("lib*/libpassel_cuda.so")
+    return cuda, build / "kernels/python/libpassel_ops.so"
+
+
+def steps(build: Path):
+    """Name, command and environment of each step."""
+    cuda, ops = libraries(build)
+    program = build / "tests/gpu/gpu_test"
+    python_tests = [sys.executable, HERE / "ops_on_gpu_test.py", cuda, ops]
+    for graphs in ("0", "1"):
+        environment = {"PASSEL_CUDA_GRAPHS": graphs}
+        yield f"tests in C++, graphs {graphs}", [program, cuda], environment
+        yield f"tests in Python, graphs {graphs}", python_tests, environment
+    sanitizer = shutil.which("compute-sanitizer")
+    for tool in SANITIZER_TOOLS:
+        name = f"compute-sanitizer {tool}"
+        if sanitizer is None:
+            yield f"{name}: not installed", None, {}
+        else:
+            options = ["--tool", tool, "--error-exitcode", "9"]
+            yield name, [sanitizer, *options, program, cuda, SANITIZED], {}
+    bench = HERE.parent / "bench/bench_gpu.py"
+    yield "benchmark", [sys.executable, bench, "--build", build], {}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=Path, default=HERE.parents[1] / "build/release")
+    build = parser.parse_args().build.resolve()
+
+    has_gpu = torch.cuda.is_available()
+    print(f"gpu-check: {torch.cuda.get_device_name() if has_gpu else 'no GPU here'}", flush=True)
+    failed = []
+    for name, command, environment in steps(build):
+        print(f"\n== {name}", flush=True)
+        tests = name.startswith("tests")
+        if command is None or not (has_gpu or tests):
+            print(f"skipped: {'no GPU' if not has_gpu else 'compute-sanitizer is not installed'}")
+            continue
+        if subprocess.run(command, env={**os.environ, **environment}, check=False).returncode != 0:
+            failed.append(name)
+    print(f"\ngpu-check: {'failed: ' + ', '.join(failed) if failed else 'no failure'}"
+          f"{'' if has_gpu else ', but nothing ran: no GPU'}")  # fmt: skip
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
