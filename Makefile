@@ -8,7 +8,7 @@ PROGRAM := $(BUILD)/src/passel
 TORCH_SET := slim
 
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build train test stress fuzz neon sanitize bench bench-kernels bench-modes bench-shm gpu-check lint format clean FORCE
+.PHONY: help setup configure build train test stress fuzz neon sanitize bench bench-kernels bench-modes bench-shm gpu-check gpu-bundle lint format clean FORCE
 
 help: ## Show this text
 	@echo 'Usage: make TARGET [ARGS="..."] [PRESET=release|dev|ci|asan|tsan|cuda]'
@@ -38,7 +38,7 @@ train: configure ## Build the program and train: make train ARGS="--epochs 1"
 	cmake --build $(BUILD) --target passel
 	$(PROGRAM) train $(ARGS)
 
-test stress bench bench-shm gpu-check: TORCH_SET := full
+test stress bench bench-shm gpu-check gpu-bundle: TORCH_SET := full
 
 test: build ## Build everything and run the tests
 	ctest --preset $(PRESET) -LE stress -j $(JOBS) $(ARGS)
@@ -90,6 +90,11 @@ bench-modes: configure ## Measure modes ordered and sync beside hogwild
 gpu-check: configure ## Test and measure the CUDA parts on a GPU; says what it skips without one
 	cmake --build $(BUILD) --target gpu_test passel_ops passel_cuda
 	.venv/bin/python tests/gpu/gpu_check.py --build $(BUILD) $(ARGS)
+
+gpu-bundle: build ## Make a folder that runs gpu-check where nothing can be installed
+	rm -rf build/gpu-bundle
+	cmake --install $(BUILD) --component gpu_bundle --prefix build/gpu-bundle --strip >/dev/null
+	@du -sh build/gpu-bundle
 
 lint: TORCH_SET := slim lint
 lint: configure ## Check format, layering and clang-tidy
