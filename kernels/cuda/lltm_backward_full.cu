@@ -1,4 +1,4 @@
-#include "launch_pointwise.cuh"
+#include "launch_pointwise-inl.h"
 
 namespace passel::kernels {
 

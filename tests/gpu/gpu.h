@@ -7,6 +7,9 @@ namespace passel::gpu_test {
 /// How many GPUs there are; 0 where there is no driver either.
 int gpus();
 
+/// Whether the first GPU can multiply in TF32: Ampere and later can.
+bool has_tf32();
+
 /// Tests of this fixture need a GPU and say so where there is none.
 class Gpu : public testing::Test {
  protected:

@@ -15,6 +15,12 @@ int gpus() {
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
+bool has_tf32() {
+  int major = 0;
+  return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess &&
+         major >= 8;
+}
+
 }  // namespace passel::gpu_test
 
 int main(int argc, char** argv) {
