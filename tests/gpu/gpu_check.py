@@ -33,6 +33,7 @@ def steps(build: Path):
         environment = {"PASSEL_CUDA_GRAPHS": graphs}
         yield f"tests in C++, graphs {graphs}", [program, cuda], environment
         yield f"tests in Python, graphs {graphs}", python_tests, environment
+    yield "tests of sharing", [build / "tests/shm_cuda/shm_cuda_real_test"], {}
     sanitizer = shutil.which("compute-sanitizer")
     for tool in SANITIZER_TOOLS:
         name = f"compute-sanitizer {tool}"

@@ -9,11 +9,9 @@
 
 /// A CUDA runtime without a GPU: the C functions that shm/cuda calls, with CUDA's rules about
 /// sharing between processes enforced. Memory of a device is a memory file, a stream a thread, an
-/// event two words that all processes see. Here is what a test does besides calling CUDA.
+/// event two words that all processes see. The process that calls it first shares devices, driver
+/// and books with all that it spawns. Here is what a test does besides calling CUDA.
 namespace passel::fake_cuda {
-
-/// In the test's parent, first in main: devices, driver and books for it and all it spawns.
-void create_world();
 
 /// As if nobody had set anything: two devices, a driver, no failures. Counts of violations go to 0.
 void reset();

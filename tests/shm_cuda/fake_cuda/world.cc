@@ -30,10 +30,26 @@ World* map(int fd) {
   return static_cast<World*>(memory);
 }
 
+/// Whoever calls CUDA first makes the world, for itself and all that it spawns.
+void create_world() {
+  const int fd = ::memfd_create("fake-gpus", MFD_CLOEXEC);
+  if (fd < 0 || ::ftruncate(fd, sizeof(World)) != 0) {
+    throw std::runtime_error("fake CUDA: no memory for a world");
+  }
+  World* const made = new (map(fd)) World;
+  pthread_mutexattr_t attributes;
+  ::pthread_mutexattr_init(&attributes);
+  ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  ::pthread_mutex_init(&made->mutex, &attributes);
+  const std::string path = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(fd);
+  ::setenv(kVariable, path.c_str(), 1);
+}
+
 World* join_world() {
-  const char* const path = std::getenv(kVariable);
-  const int fd = path == nullptr ? -1 : ::open(path, O_RDWR | O_CLOEXEC);
-  if (fd < 0) throw std::runtime_error("fake CUDA: no world; call create_world() first in main");
+  if (std::getenv(kVariable) == nullptr) create_world();
+  const int fd = ::open(std::getenv(kVariable), O_RDWR | O_CLOEXEC);
+  if (fd < 0) throw std::runtime_error("fake CUDA: the world is gone");
   World* const found = map(fd);
   ::close(fd);
   return found;
@@ -90,21 +106,6 @@ void set_failure(const std::string& function, cudaError_t code, pid_t except) {
 World& world() {
   static World* const found = join_world();
   return *found;
-}
-
-void create_world() {
-  const int fd = ::memfd_create("fake-gpus", MFD_CLOEXEC);
-  if (fd < 0 || ::ftruncate(fd, sizeof(World)) != 0) {
-    throw std::runtime_error("fake CUDA: no memory for a world");
-  }
-  World* const made = new (map(fd)) World;
-  pthread_mutexattr_t attributes;
-  ::pthread_mutexattr_init(&attributes);
-  ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-  ::pthread_mutex_init(&made->mutex, &attributes);
-  const std::string path = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(fd);
-  ::setenv(kVariable, path.c_str(), 1);
 }
 
 WorldLock::WorldLock() {
