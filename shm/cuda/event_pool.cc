@@ -2,11 +2,16 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+
 #include "passel/shm_cuda/cuda_error.h"
 #include "passel/shm_cuda/device.h"
 
 namespace passel::shm {
 namespace {
+
+// How many events a recording looks at for one that is idle.
+constexpr std::uint32_t kLooks = 8;
 
 std::string records_name(const std::string& name) {
   return name + ".events";
@@ -81,53 +86,59 @@ cudaEvent_t EventPool::event(std::uint32_t index) noexcept {
   return events_[index];
 }
 
-DeviceStatus EventPool::find_idle(std::uint32_t& index) noexcept {
-  const std::uint32_t first = process_ * per_process_;
-  for (std::uint32_t looks = 0; looks < per_process_; ++looks) {
-    index = first + next_;
+DeviceStatus EventPool::choose(std::uint32_t& index, bool& idle) noexcept {
+  const std::uint32_t looks = std::min(kLooks, per_process_);
+  for (std::uint32_t i = 0; i < looks; ++i) {
+    index = process_ * per_process_ + next_;
     next_ = next_ + 1 == per_process_ ? 0 : next_ + 1;
     if (event(index) == nullptr) return DeviceStatus::kCuda;
     const cudaError_t code = cudaEventQuery(event(index));
-    if (code == cudaSuccess) return DeviceStatus::kOk;
+    idle = code == cudaSuccess;
+    if (idle) return DeviceStatus::kOk;
     if (code != cudaErrorNotReady) return done(code);
+    cudaGetLastError();  // no failure
   }
-  cudaGetLastError();  // cudaErrorNotReady is no failure
-  // All are under way: the one that was recorded first is the likeliest to be done first.
-  index = first + next_;
-  next_ = next_ + 1 == per_process_ ? 0 : next_ + 1;
-  return done(cudaEventSynchronize(event(index)));
+  return DeviceStatus::kOk;
 }
 
 DeviceStatus EventPool::record(cudaStream_t stream, EventMark& mark) noexcept {
   const DeviceGuard guard(ordinal_);
   std::uint32_t index = 0;
-  const DeviceStatus status = find_idle(index);
+  bool idle = false;
+  DeviceStatus status = choose(index, idle);
+  if (status == DeviceStatus::kOk && !idle) {
+    status = done(cudaStreamWaitEvent(stream, events_[index], 0));
+  }
   if (status != DeviceStatus::kOk) return status;
   EventRecord& record = records_[index];
   // Relaxed: this process alone raises it.
-  const std::uint64_t sequence = record.sequence.load(std::memory_order_relaxed) + 1;
-  // Before the recording, so that nobody takes the new one for the old one. Release pairs with the
-  // acquire in pending(): what the old one marked is done.
-  record.sequence.store(sequence, std::memory_order_release);
-  mark = EventMark::make(index, sequence);
+  const std::uint64_t sequence = record.sequence.load(std::memory_order_relaxed);
+  // Before the next recording: who finds it here need not wait for that. Release pairs with the
+  // acquire in pending(), as what was marked is done.
+  if (idle) record.finished.store(sequence, std::memory_order_release);
+  record.sequence.store(sequence + 1, std::memory_order_release);  // likewise
+  mark = EventMark::make(index, sequence + 1);
   return done(cudaEventRecord(events_[index], stream));
 }
 
 bool EventPool::lost(EventMark mark) const noexcept {
+  if (mark.none() || mark.event() >= records_.size()) return false;
+  const EventRecord& record = records_[mark.event()];
   // Acquire pairs with the release in settle().
-  return mark.event() < records_.size() &&
-         records_[mark.event()].lost.load(std::memory_order_acquire) == mark.sequence() &&
-         !mark.none();
+  return mark.sequence() <= record.lost.load(std::memory_order_acquire) &&
+         mark.sequence() > record.kept.load(std::memory_order_relaxed);  // stored before it
 }
 
 DeviceStatus EventPool::pending(EventMark mark, cudaEvent_t& event) noexcept {
   event = nullptr;
   if (mark.event() >= records_.size() || mark.sequence() == 0) return DeviceStatus::kDamaged;
   if (lost(mark)) return DeviceStatus::kLost;
-  // Acquire pairs with the release in record().
-  const std::uint64_t sequence = records_[mark.event()].sequence.load(std::memory_order_acquire);
-  if (sequence < mark.sequence()) return DeviceStatus::kDamaged;
-  if (sequence > mark.sequence()) return DeviceStatus::kOk;
+  const EventRecord& record = records_[mark.event()];
+  // Acquire pairs with the releases in record().
+  if (mark.sequence() > record.sequence.load(std::memory_order_acquire)) {
+    return DeviceStatus::kDamaged;
+  }
+  if (mark.sequence() <= record.finished.load(std::memory_order_acquire)) return DeviceStatus::kOk;
   event = this->event(mark.event());
   return event == nullptr ? DeviceStatus::kCuda : DeviceStatus::kOk;
 }
@@ -139,11 +150,15 @@ DeviceStatus EventPool::wait(EventMark mark, cudaStream_t stream) noexcept {
   return event == nullptr ? status : done(cudaStreamWaitEvent(stream, event, 0));
 }
 
-DeviceStatus EventPool::synchronize(EventMark mark) noexcept {
+bool EventPool::over(EventMark mark) noexcept {
+  if (mark.none()) return true;
   const DeviceGuard guard(ordinal_);
   cudaEvent_t event = nullptr;
   const DeviceStatus status = pending(mark, event);
-  return event == nullptr ? status : done(cudaEventSynchronize(event));
+  if (event == nullptr) return status != DeviceStatus::kCuda;
+  const cudaError_t code = cudaEventQuery(event);
+  if (code == cudaErrorNotReady) cudaGetLastError();  // no failure
+  return code == cudaSuccess;
 }
 
 DeviceStatus EventPool::settle(std::uint32_t process) noexcept {
@@ -159,7 +174,8 @@ DeviceStatus EventPool::settle(std::uint32_t process) noexcept {
     }
     cudaGetLastError();
     // Before the recording that lets the waiting go on: they must be able to find it here.
-    // Relaxed load: its writer is dead. Release pairs with the acquire in lost().
+    // Relaxed loads: their writer is dead. Release pairs with the acquire in lost().
+    record.kept.store(record.finished.load(std::memory_order_relaxed), std::memory_order_relaxed);
     record.lost.store(record.sequence.load(std::memory_order_relaxed), std::memory_order_release);
     const DeviceStatus recorded = done(cudaEventRecord(events_[i], settling_));
     if (recorded != DeviceStatus::kOk) result = recorded;

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "exit_watch.h"
@@ -35,7 +36,8 @@ IpcExchange::IpcExchange(const Arena& arena, const std::string& name, std::uint3
   const ChunkTable& table = ledger_.table();
   for (std::uint32_t i = 0; i < table.chunks_per_region(); ++i) {
     const ChunkRecord& record = table[process * table.chunks_per_region() + i];
-    ranges_.push_back({record.offset, record.bytes});
+    const Range range{record.offset, record.bytes};
+    former_.push_back({range, range});
   }
 }
 
@@ -128,30 +130,32 @@ DeviceStatus IpcExchange::await_marks(std::uint32_t chunk, cudaStream_t stream) 
   return DeviceStatus::kOk;
 }
 
-void IpcExchange::await_marks_here(std::uint32_t chunk) noexcept {
-  for (const auto& word : marks(chunk)) {
-    const EventMark mark{word.load(std::memory_order_relaxed)};
-    if (!mark.none()) from_pool(events_.synchronize(mark));
-  }
+bool IpcExchange::all_over(std::uint32_t chunk) noexcept {
+  return std::ranges::all_of(marks(chunk), [&](const auto& word) {
+    return events_.over({word.load(std::memory_order_relaxed)});
+  });
 }
 
 DeviceStatus IpcExchange::await_former_users(std::uint32_t chunk, cudaStream_t stream) noexcept {
   const ChunkTable& table = ledger_.table();
   const std::uint32_t first = process() * table.chunks_per_region();
   const Range range{table[chunk].offset, table[chunk].bytes};
+  Former& former = former_[chunk - first];
   DeviceStatus status = DeviceStatus::kOk;
-  if (ranges_[chunk - first] == range) {
-    status = await_marks(chunk, stream);
-  } else {
-    // The heap made a new chunk of what other chunks had before. Their marks tell of its bytes;
-    // those of this number tell of bytes that are others' now, and end here.
-    await_marks_here(chunk);
-    ranges_[chunk - first] = range;
-    for (std::uint32_t i = 0; i < ranges_.size() && status == DeviceStatus::kOk; ++i) {
-      if (first + i != chunk && ranges_[i].overlaps(range)) status = await_marks(first + i, stream);
+  if (former.last != range) {
+    // The heap made a new chunk of what other chunks had before: their marks tell of its bytes.
+    for (std::uint32_t i = 0; i < former_.size() && status == DeviceStatus::kOk; ++i) {
+      if (first + i != chunk && former_[i].all.overlaps(range)) {
+        status = await_marks(first + i, stream);
+      }
     }
+    // Those of this number tell of bytes that are others' now, and stay until they are over.
+    former = {range, all_over(chunk) ? range : former.all.hull(range)};
   }
-  for (auto& word : marks(chunk)) word.store(0, std::memory_order_relaxed);
+  if (status == DeviceStatus::kOk) status = await_marks(chunk, stream);
+  if (former.all == range) {
+    for (auto& word : marks(chunk)) word.store(0, std::memory_order_relaxed);
+  }
   return status;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -50,13 +51,17 @@ class IpcExchange final : public DeviceExchange {
     [[nodiscard]] bool overlaps(const Range& other) const noexcept {
       return offset < other.offset + other.bytes && other.offset < offset + bytes;
     }
+    [[nodiscard]] Range hull(const Range& other) const noexcept {
+      const std::uint64_t first = std::min(offset, other.offset);
+      return {first, std::max(offset + bytes, other.offset + other.bytes) - first};
+    }
   };
 
   [[nodiscard]] std::span<std::atomic<std::uint64_t>> marks(std::uint32_t chunk) const noexcept;
   /// Waits, in `stream`, for whatever was the last to use the bytes of a chunk just allocated.
   DeviceStatus await_former_users(std::uint32_t chunk, cudaStream_t stream) noexcept;
   DeviceStatus await_marks(std::uint32_t chunk, cudaStream_t stream) noexcept;
-  void await_marks_here(std::uint32_t chunk) noexcept;
+  [[nodiscard]] bool all_over(std::uint32_t chunk) noexcept;
   /// Notes that this process uses a chunk in `stream`, besides its earlier uses of it.
   DeviceStatus mark_use(std::uint32_t chunk, cudaStream_t stream, EventMark& mark) noexcept;
   DeviceStatus from_pool(DeviceStatus status) noexcept;
@@ -66,7 +71,11 @@ class IpcExchange final : public DeviceExchange {
   DeviceArena memory_;
   EventPool events_;
   std::span<std::atomic<std::uint64_t>> marks_;  // [chunks][processes]
-  std::vector<Range> ranges_;  // [chunks of this region]: where each lay when it was last used
+  struct Former {
+    Range last;  ///< where the chunk lay when it was last used
+    Range all;   ///< what its marks tell of
+  };
+  std::vector<Former> former_;  // [chunks of this region]
   std::uint64_t fixed_used_ = 0;
 };
 

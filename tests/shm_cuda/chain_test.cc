@@ -124,6 +124,35 @@ TEST_F(Chain, OfASenderThatWasKilledInItsWorkFreesThoseWhoWaitAndIsReportedAsLos
   EXPECT_EQ(number, 1U);
 }
 
+TEST_F(Chain, OfASenderThatHangsInItsWorkStopsNoCallOfThoseWhoHaveIt) {
+  create({.processes = 2, .region_bytes = 64 << 10, .chunks = 64, .events = 2});
+  auto& back = add_queue("to 0", 0);
+  auto& there = add_queue("to 1", 1);
+  const auto words = add_words(1);
+  spawn(1, "gpu_sends_and_hangs");
+  ASSERT_TRUE(Doorbell().wait([&] { return words[0].load() == 1; }, test::patience()));
+  DeviceBuffer buffer;
+  std::uint64_t number = 0;
+  ASSERT_EQ(back.get(number, buffer, stream_, test::patience()), DeviceStatus::kOk);
+  // The parent's stream stands still now, and each of these takes more events than there are.
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    DeviceBuffer mine;
+    ASSERT_EQ(exchange_->allocate(256 * (i + 1), stream_, mine), DeviceStatus::kOk);
+    ASSERT_EQ(there.put(i, mine, stream_, test::patience()), DeviceStatus::kOk);
+    mine.reset();
+    ASSERT_EQ(exchange_->allocate(64 << 10, stream_, mine), DeviceStatus::kLent);
+  }
+  team_->supervisor.kill(0, SIGKILL);
+  team_->next_exit();
+  bury(1);
+  there.abandon();
+  cudaStreamSynchronize(stream_);
+  EXPECT_EQ(exchange_->check(buffer), DeviceStatus::kLost);
+  buffer.reset();
+  exchange_->collect();
+  EXPECT_EQ(exchange_->bytes_in_use(), 0U);
+}
+
 TEST_F(Chain, ToAReaderThatGetsNoSuccessorGivesUpWhatWaits) {
   create({.processes = 2, .region_bytes = 64 << 10, .chunks = 16, .events = 8});
   auto& queue = add_queue("to 1", 1);

@@ -16,18 +16,22 @@ namespace passel::shm {
 
 /// The shared half of one interprocess event.
 struct alignas(64) EventRecord {
-  cudaIpcEventHandle_t handle{};           ///< written by the parent before the first spawn
-  std::uint64_t parents_event{};           ///< its cudaEvent_t, of use in the parent itself only
-  std::atomic<std::uint64_t> sequence{0};  ///< recordings begun, by the process that records it
-  std::atomic<std::uint64_t> lost{0};      ///< by the parent: the recording that a death cut off
+  cudaIpcEventHandle_t handle{};  ///< written by the parent before the first spawn
+  std::uint64_t parents_event{};  ///< its cudaEvent_t, of use in the parent itself only
+  // Counts of recordings: by the process that records, then by the parent when that has died.
+  std::atomic<std::uint64_t> sequence{0};  ///< begun
+  std::atomic<std::uint64_t> finished{0};  ///< known to be done
+  std::atomic<std::uint64_t> lost{0};      ///< cut off by a death: those up to here, beyond
+  std::atomic<std::uint64_t> kept{0};      ///< those up to here, which were done by then
 };
 
 /// The interprocess events of one device: a fixed number for each process, all created by the
 /// parent at set-up and alive until it closes them, so that no event dies with the process that
 /// recorded it and sending never creates one.
 ///
-/// An event is recorded again only once its last recording is done. So a mark whose event has a
-/// higher sequence needs no wait, and waiting for an event never means less than its mark.
+/// An event is recorded again when its last recording is done or, if all are under way, behind it
+/// in the stream. So waiting for an event never means less than a mark of it, no call waits on the
+/// host, and a mark that is known to be done needs no wait.
 ///
 /// A process opens an event when it first needs it, and no event twice. Threads: one at a time.
 class EventPool {
@@ -45,13 +49,12 @@ class EventPool {
   EventPool& operator=(EventPool&&) = delete;
   ~EventPool() = default;
 
-  /// Marks the moment after all that `stream` has been given so far. Waits on the host only when
-  /// all events of this process are under way.
+  /// Marks the moment after all that `stream` has been given so far.
   DeviceStatus record(cudaStream_t stream, EventMark& mark) noexcept;
   /// Lets what `stream` is given from now on run after the mark. kDamaged when it is none.
   DeviceStatus wait(EventMark mark, cudaStream_t stream) noexcept;
-  /// The same for the calling thread.
-  DeviceStatus synchronize(EventMark mark) noexcept;
+  /// Whether the marked work is over.
+  bool over(EventMark mark) noexcept;
   /// The recorder died before its work was done, so what it was to write is not there.
   [[nodiscard]] bool lost(EventMark mark) const noexcept;
 
@@ -71,7 +74,8 @@ class EventPool {
   void create_events();
   DeviceStatus done(cudaError_t code) noexcept;
   cudaEvent_t event(std::uint32_t index) noexcept;
-  DeviceStatus find_idle(std::uint32_t& index) noexcept;
+  /// The event to record next, and whether its last recording is done.
+  DeviceStatus choose(std::uint32_t& index, bool& idle) noexcept;
   /// The event to wait for; nullptr with kOk when the mark is in the past.
   DeviceStatus pending(EventMark mark, cudaEvent_t& event) noexcept;
 
