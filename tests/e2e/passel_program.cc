@@ -80,9 +80,9 @@ Finished PasselProgram::wait(std::chrono::seconds limit) {
   return {info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status, text()};
 }
 
-Finished run_passel(const std::vector<std::string>& arguments) {
+Finished run_passel(const std::vector<std::string>& arguments, std::chrono::seconds limit) {
   const TemporaryFolder folder;
-  return PasselProgram(arguments, folder / "text").wait();
+  return PasselProgram(arguments, folder / "text").wait(limit);
 }
 
 std::vector<nlohmann::json> events(const std::filesystem::path& run) {

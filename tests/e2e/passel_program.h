@@ -42,7 +42,8 @@ class PasselProgram {
   std::filesystem::path text_file_;
 };
 
-Finished run_passel(const std::vector<std::string>& arguments);
+Finished run_passel(const std::vector<std::string>& arguments,
+                    std::chrono::seconds limit = std::chrono::seconds(60));
 
 /// The events of a run so far; a torn last line is left out.
 std::vector<nlohmann::json> events(const std::filesystem::path& run);

@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <random>
@@ -28,6 +29,10 @@ void PrintTo(const Rule& rule, std::ostream* out) {
   *out << rule.name;
 }
 
+std::chrono::seconds long_run() {
+  return std::chrono::seconds(stress_size(100, 600));
+}
+
 class SameBits : public SmallRun, public ::testing::WithParamInterface<Rule> {
  protected:
   Options with_rule(Options more) const {
@@ -44,7 +49,8 @@ class SameBits : public SmallRun, public ::testing::WithParamInterface<Rule> {
     const Finished finished =
         run_passel(train(with_rule({"--workers", "1", "--epochs", "20000", "--max-tickets",
                                     std::to_string(tickets)}),
-                         "undisturbed"));
+                         "undisturbed"),
+                   long_run());
     EXPECT_EQ(finished.code, 0) << finished.text;
     return hash("undisturbed");
   }
@@ -84,7 +90,7 @@ TEST_P(SameBits, ComeOfEveryInstructionSetOfTheMachine) {
 }
 
 TEST_P(SameBits, ComeOfARunWhoseWorkersAreKilled) {
-  const int wanted_kills = stress_size(4, 100);
+  const int wanted_kills = stress_size(4, 40);
   const std::int64_t tickets = 900 * wanted_kills;
   PasselProgram program(long_train(with_rule({"--max-tickets", std::to_string(tickets), "--workers",
                                               "3", "--max-respawns", "100000"})),
@@ -97,7 +103,7 @@ TEST_P(SameBits, ComeOfARunWhoseWorkersAreKilled) {
     const auto workers = program.workers();
     if (!workers.empty()) kill(workers[random() % workers.size()], SIGKILL);
   }
-  const Finished finished = program.wait(std::chrono::seconds(stress_size(100, 600)));
+  const Finished finished = program.wait(long_run());
   ASSERT_EQ(finished.code, 0) << finished.text;
   EXPECT_GE(summary().at("respawns"), 1);
   EXPECT_EQ(summary().at("tickets"), tickets);
