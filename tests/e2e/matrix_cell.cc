@@ -41,18 +41,18 @@ class Disturber {
       : program_(program), run_(std::move(run)), random_(seed) {
     if (kind == Disturbance::kKills) thread_ = std::thread([this, begin] { kill_often(begin); });
     if (kind != Disturbance::kStop) return;
-    const std::int64_t when = begin + std::uniform_int_distribution<std::int64_t>(
-                                          10, std::max<std::int64_t>(10, tickets / 4))(random_);
+    const std::int64_t latest = std::max<std::int64_t>(1, (tickets - begin) / 4);
+    const std::int64_t when =
+        begin + std::uniform_int_distribution<std::int64_t>(1, latest)(random_);
     thread_ = std::thread([this, when] { stop_once(when); });
   }
 
-  /// How many workers were reached by then.
-  int finish() {
+  /// How many workers were reached so far.
+  int reached() const { return reached_; }
+  ~Disturber() {
     over_ = true;
     if (thread_.joinable()) thread_.join();
-    return reached_;
   }
-  ~Disturber() { finish(); }
   Disturber(const Disturber&) = delete;
   Disturber& operator=(const Disturber&) = delete;
 
@@ -95,7 +95,7 @@ class Disturber {
   std::filesystem::path run_;
   std::mt19937_64 random_;
   std::atomic<bool> over_ = false;
-  int reached_ = 0;  // of the thread, until it is joined
+  std::atomic<int> reached_ = 0;
   std::thread thread_;
 };
 
@@ -134,14 +134,20 @@ class CellRun {
     trial_.story += "\n";
     const std::int64_t begin = done_tickets(run_);
     PasselProgram program(arguments, folder_ / "text");
-    Disturber disturber(program, run_, disturb ? cell_.disturbance : Disturbance::kNone, random_(),
-                        begin, job_.tickets);
+    const Disturbance kind = disturb ? cell_.disturbance : Disturbance::kNone;
+    const Disturber disturber(program, run_, kind, random_(), begin, job_.tickets);
     if (stop > 0) {
-      eventually([&] { return done_tickets(run_) >= stop; }, kLimit);
+      // Where a worker is to stand still, the signal may well come meanwhile, but not before.
+      eventually(
+          [&] {
+            return done_tickets(run_) >= stop &&
+                   (kind != Disturbance::kStop || disturber.reached() > 0);
+          },
+          kLimit);
       program.signal(SIGTERM);
     }
     const Finished finished = program.wait(kLimit);
-    trial_.disturbed += disturber.finish();
+    trial_.disturbed += disturber.reached();
     if (stop > 0) {
       trial_.story += "  SIGTERM from ticket " + std::to_string(stop) + " on; it stopped at " +
                       std::to_string(done_tickets(run_)) + "\n";

@@ -12,7 +12,7 @@ enum class Disturbance { kNone, kKills, kStop };
 struct Cell {
   int workers;
   int repeat;
-  bool loaded;  ///< by a spinning thread a core, and by the other repeats
+  bool loaded;  ///< by a spinning thread a core, and by other cells
   Disturbance disturbance;
   bool resumed;  ///< stopped by SIGTERM at a random ticket and resumed with other workers
 
@@ -20,8 +20,7 @@ struct Cell {
   std::string name() const;
 };
 
-/// All of them: 4 numbers of workers x 2 loads x 3 disturbances x 2 ways x repeats. The repeats of
-/// one way to run stand side by side.
+/// All of them: 4 numbers of workers x 2 loads x 3 disturbances x 2 ways x repeats.
 std::vector<Cell> all_cells(int repeats);
 
 /// A command line that trains `tickets` tickets into a folder of its own, to which --out and
