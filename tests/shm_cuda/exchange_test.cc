@@ -133,6 +133,29 @@ TEST_F(Exchange, KeepsTheWaitWhenTheHeapCutsMemoryAnew) {
   EXPECT_EQ(seen.load(), 41U);
 }
 
+TEST_F(Exchange, KeepsTheWaitWhenAllEventsAreUnderWay) {
+  DeviceBuffer late;
+  DeviceBuffer other;
+  allocate(late, 64);
+  const cudaStream_t idle = test::make_stream();
+  ASSERT_EQ(exchange_->allocate(64, idle, other), DeviceStatus::kOk);
+  fake_cuda::fill(stream_, late.data(), 8, 1, std::chrono::milliseconds(20));
+  for (int i = 0; i < 4; ++i) {  // all events there are
+    ASSERT_EQ(to_worker_->put(1, late, stream_, test::patience()), DeviceStatus::kOk);
+  }
+  ASSERT_EQ(to_worker_->put(2, other, idle, test::patience()), DeviceStatus::kOk);
+  std::uint64_t data = 0;
+  std::array<std::uint64_t, 4> seen{};
+  // Each on a stream of its own: whichever event was recorded again, its wait stands.
+  for (std::size_t i = 0; i < 4; ++i) {
+    peer_stream_ = test::make_stream();
+    const DeviceBuffer received = receive(data);
+    fake_cuda::launch(peer_stream_, [&place = seen[i], at = received.data()] { place = word(at); });
+  }
+  cudaDeviceSynchronize();
+  EXPECT_EQ(seen, (std::array<std::uint64_t, 4>{1, 1, 1, 1}));
+}
+
 TEST_F(Exchange, NeedsNoMoreEventsHoweverManyAreSent) {
   const auto before = fake_cuda::totals();
   DeviceBuffer sent;
@@ -204,6 +227,34 @@ TEST_F(Exchange, ReportsWhatTheRuntimeRefusesAndLosesNothing) {
 TEST_F(Exchange, ForAProcessThatItWasNotMadeForIsRefused) {
   EXPECT_THAT(test::error_of([&] { DeviceExchange::open(arena_, 3); }),
               ::testing::HasSubstr("created for 3 processes"));
+}
+
+class FewChunks : public test::Scene {};
+
+TEST_F(FewChunks, KeepTheWaitWhenTheirNumbersMoveToOtherMemory) {
+  create({.processes = 2, .region_bytes = 64 << 10, .chunks = 2, .events = 8});
+  const cudaStream_t idle = test::make_stream();
+  std::atomic<std::uint64_t> seen{0};
+  std::array<std::uint64_t, 8> rest{};
+  DeviceBuffer first;
+  DeviceBuffer second;
+  allocate(first, 256);
+  ASSERT_EQ(exchange_->allocate(256, idle, second), DeviceStatus::kOk);
+  fake_cuda::fill(stream_, first.data(), 32, 41);
+  cudaStreamSynchronize(stream_);
+  fake_cuda::fill(stream_, rest.data(), 8, 1, std::chrono::milliseconds(20));
+  fake_cuda::launch(stream_, [&seen, from = first.data()] { seen.store(word(from)); });
+  first.reset();
+  DeviceBuffer far;  // gets the number of the first one, but behind the second one
+  ASSERT_EQ(exchange_->allocate(32 << 10, test::make_stream(), far), DeviceStatus::kOk);
+  second.reset();
+  DeviceBuffer near;  // where the first one was
+  ASSERT_EQ(exchange_->allocate(512, idle, near), DeviceStatus::kOk);
+  ASSERT_LT(near.data(), far.data());
+  fake_cuda::fill(idle, near.data(), 64, 0);
+  cudaStreamSynchronize(stream_);
+  cudaStreamSynchronize(idle);
+  EXPECT_EQ(seen.load(), 41U);
 }
 
 TEST(ExchangeSetup, WithMoreMemoryThanTheDeviceHasNamesTheBytes) {
