@@ -49,7 +49,7 @@ void probe_opens(WorkerContext& context) {
   record.result = read_value(record);
 }
 
-[[maybe_unused]] const bool registered = [] {
+[[maybe_unused]] const bool kRegistered = [] {
   register_entry("passel.cuda.probe", make_entry(&probe_opens));
   return true;
 }();

@@ -31,7 +31,7 @@ World* map(int fd) {
 }
 
 /// Whoever calls CUDA first makes the world, for itself and all that it spawns.
-void create_world() {
+std::string create_world() {
   const int fd = ::memfd_create("fake-gpus", MFD_CLOEXEC);
   if (fd < 0 || ::ftruncate(fd, sizeof(World)) != 0) {
     throw std::runtime_error("fake CUDA: no memory for a world");
@@ -44,11 +44,13 @@ void create_world() {
   ::pthread_mutex_init(&made->mutex, &attributes);
   const std::string path = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(fd);
   ::setenv(kVariable, path.c_str(), 1);
+  return path;
 }
 
 World* join_world() {
-  if (std::getenv(kVariable) == nullptr) create_world();
-  const int fd = ::open(std::getenv(kVariable), O_RDWR | O_CLOEXEC);
+  const char* const given = std::getenv(kVariable);
+  const std::string path = given == nullptr ? create_world() : given;
+  const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0) throw std::runtime_error("fake CUDA: the world is gone");
   World* const found = map(fd);
   ::close(fd);
