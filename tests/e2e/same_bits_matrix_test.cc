@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <functional>
 #include <future>
 #include <iostream>
 #include <span>
@@ -151,11 +150,10 @@ std::vector<Cell> chosen_cells(int repeats) {
 TEST_P(SameBitsMatrix, OneHash) {
   std::vector<Cell> cells = chosen_cells(GetParam().repeats);
   ASSERT_FALSE(cells.empty()) << "PASSEL_CELL names none";
-  const auto loaded = std::ranges::stable_partition(cells, std::logical_not(), &Cell::loaded);
-  for (auto idle = cells.begin(); idle != loaded.begin(); ++idle) {
-    judge(*idle, run_cell(job_, *idle));
-  }
-  for (std::span<const Cell> left(loaded); !left.empty();) {
+  const auto loaded = std::stable_partition(cells.begin(), cells.end(),
+                                            [](const Cell& cell) { return !cell.loaded; });
+  for (auto idle = cells.begin(); idle != loaded; ++idle) judge(*idle, run_cell(job_, *idle));
+  for (std::span<const Cell> left(loaded, cells.end()); !left.empty();) {
     const std::size_t next = std::min(left.size(), kAtOnce);
     run_at_once(left.first(next));
     left = left.subspan(next);
