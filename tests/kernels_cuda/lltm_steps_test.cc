@@ -100,7 +100,8 @@ TEST(LltmInSteps, ComputesTheGradientsOfTheComposedForm) {
 TEST(LltmInSteps, TakesGradientsOfAnyStrides) {
   const torch::NoGradGuard no_grad;
   const auto a = make_arguments(4, 3, 5, 8, torch::kDouble);
-  const auto [hidden, h, c, cells, gates, packed] =
+  Tensor hidden, h, c, cells, gates, packed;
+  std::tie(hidden, h, c, cells, gates, packed) =
       lltm_forward_composed(a.x, a.weight, a.bias, a.h0, a.c0);
   const Tensor expanded = torch::ones({}, torch::kDouble).expand_as(hidden);
   const Tensor transposed = torch::randn({8, 3}, torch::kDouble).t();

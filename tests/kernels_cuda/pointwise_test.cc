@@ -65,7 +65,9 @@ class Guarded {
 
 template <typename T>
 bool same_bits(const T& a, const T& b) {
-  return std::memcmp(&a, &b, sizeof(T)) == 0;
+  using Wide = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+  using Bits = std::conditional_t<sizeof(T) == 2, std::uint16_t, Wide>;
+  return std::bit_cast<Bits>(a) == std::bit_cast<Bits>(b);
 }
 
 struct Grid {
