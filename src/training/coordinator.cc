@@ -55,6 +55,7 @@ Coordinator::Coordinator(const Parts& parts, BatchPlan plan, std::int64_t first_
     arrivals_.emplace(parts.config, parts.memory, crew_.size());
   }
   if (commits_ || arrivals_) tickets_.set_window(ticket_window(parts.config));
+  if (commits_) tickets_.set_group(commits_->schedule().group);
   set_border(border_after(first_ticket));
 }
 
@@ -201,6 +202,7 @@ void Coordinator::grant_tickets() {
       const std::uint32_t slot = next_slot_;
       next_slot_ = (next_slot_ + 1) % crew_.size();
       if (!crew_.ready(slot) || tickets_.held(slot).size() >= kGrantDepth) continue;
+      if (!tickets_.suits(slot, kGrantDepth, [&](auto s) { return crew_.ready(s); })) continue;
       grant_ticket(slot);
       granted = true;
     }

@@ -13,6 +13,24 @@ std::optional<std::int64_t> Tickets::next() const {
   return std::nullopt;
 }
 
+bool Tickets::suits(std::uint32_t slot, std::size_t depth,
+                    const std::function<bool(std::uint32_t)>& ready) const {
+  if (group_ == 1) return true;
+  const std::int64_t step = *next() / group_;
+  const auto share = [&](std::uint32_t s) {
+    return std::ranges::count(held_[s], step, [&](std::int64_t ticket) { return ticket / group_; });
+  };
+  const auto own = share(slot);
+  for (std::uint32_t other = 0; other < held_.size(); ++other) {
+    const auto& held = held_[other];
+    const bool takes_it =
+        held.size() < depth ||
+        std::ranges::any_of(held, [&](std::int64_t ticket) { return ticket / group_ < step; });
+    if (ready(other) && takes_it && share(other) < own) return false;
+  }
+  return true;
+}
+
 void Tickets::grant(std::uint32_t slot) {
   if (!lost_.empty()) {
     held_[slot].push_back(lost_.front());

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>
@@ -122,6 +123,86 @@ TEST(Tickets, AreEachDoneOnceUnderRandomDeaths) {
       }
     }
     EXPECT_EQ(sut.next(), std::nullopt);
+  }
+}
+
+// Workers that take a unit of time for a ticket, beginning with the oldest they hold, and only when
+// all steps before its own are done.
+class Steps {
+ public:
+  Steps(std::int64_t tickets, std::uint32_t workers, std::int64_t group)
+      : sut_(0, tickets, workers), group_(group), ready_(workers, false) {
+    sut_.set_group(group);
+    sut_.set_window(2 * group);
+  }
+
+  void start(std::uint32_t worker) { ready_[worker] = true; }
+  void kill(std::uint32_t worker) {
+    sut_.lose(worker);
+    ready_[worker] = false;
+  }
+  bool done() const { return sut_.done() == sut_.total(); }
+
+  /// One unit of time: what is granted, then computed.
+  void pass() {
+    while (grant_one()) {
+    }
+    const std::int64_t startable = (sut_.oldest_open() / group_ + 1) * group_;
+    for (std::uint32_t worker = 0; worker < ready_.size(); ++worker) {
+      const auto& held = sut_.held(worker);
+      const auto oldest = std::ranges::min_element(held);
+      if (oldest != held.end() && *oldest < startable) sut_.finish(worker, *oldest);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kDepth = 2;
+
+  bool grant_one() {
+    if (!sut_.next()) return false;
+    for (std::uint32_t worker = 0; worker < ready_.size(); ++worker) {
+      if (!ready_[worker] || sut_.held(worker).size() >= kDepth) continue;
+      if (!sut_.suits(worker, kDepth, [&](auto w) { return ready_[w]; })) continue;
+      sut_.grant(worker);
+      return true;
+    }
+    return false;
+  }
+
+  Tickets sut_;
+  std::int64_t group_;
+  std::vector<bool> ready_;
+};
+
+TEST(Tickets, OfAStepAreSpreadHoweverLateAWorkerComes) {
+  for (const std::uint32_t workers : {1, 2, 3, 4}) {
+    for (const std::int64_t group : {1, 2, 3, 4, 8}) {
+      Steps sut(100 * group, workers, group);
+      int units = 0;
+      for (std::uint32_t worker = 0; !sut.done(); ++units) {
+        if (worker < workers) sut.start(worker++);
+        ASSERT_LT(units, 2000) << "no worker gets on";
+        sut.pass();
+      }
+      const auto turns = (group + workers - 1) / workers;
+      EXPECT_LE(units, 100 * turns + 20) << workers << " workers, " << group << " tickets a step";
+    }
+  }
+}
+
+TEST(Tickets, OfAStepAreAllGrantedWhoeverDies) {
+  for (unsigned seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const auto workers = std::uniform_int_distribution<std::uint32_t>(1, 5)(random);
+    Steps sut(60, workers, std::uniform_int_distribution(1, 6)(random));
+    int units = 0;
+    for (; !sut.done() && units < 3000; ++units) {
+      const auto worker = std::uniform_int_distribution<std::uint32_t>(0, workers - 1)(random);
+      random() % 4 == 0 ? sut.kill(worker) : sut.start(worker);
+      sut.pass();
+    }
+    EXPECT_TRUE(sut.done()) << "no worker gets on";
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -17,9 +18,18 @@ class Tickets {
 
   /// Fresh tickets are granted up to `window` after the oldest one that is open.
   void set_window(std::int64_t window) { window_ = window; }
+  /// So many tickets make a step, from which all of the next step's begin.
+  void set_group(std::int64_t group) { group_ = group; }
 
   /// The ticket to grant next: lost ones first, then fresh ones up to the border.
   std::optional<std::int64_t> next() const;
+  /// Whether the slot should be the one that gets next(). Tickets of one step are spread, since a
+  /// step takes as long as whoever has most of it: false where another slot has fewer of it and
+  /// has room for it, or will have without it.
+  /// @param depth how many tickets a slot holds at most
+  /// @param ready whether a slot takes tickets
+  bool suits(std::uint32_t slot, std::size_t depth,
+             const std::function<bool(std::uint32_t)>& ready) const;
   /// Marks next() as held by the slot.
   void grant(std::uint32_t slot);
   /// False if the slot does not hold the ticket (then nothing changes).
@@ -48,6 +58,7 @@ class Tickets {
   std::int64_t total_;
   std::int64_t border_;
   std::int64_t window_;
+  std::int64_t group_ = 1;
   std::int64_t done_;
   std::deque<std::int64_t> lost_;  // to be granted again, oldest first
   std::vector<std::deque<std::int64_t>> held_;
