@@ -76,17 +76,25 @@ HWY_INLINE void accumulate(D d, hn::Vec<D> (&sums)[kRows][kVectors], Left a,
 template <class D>
 HWY_INLINE hn::Vec<D> load_some(D d, const hn::TFromD<D>* p, std::size_t count) {
   if (count >= hn::Lanes(d)) return hn::LoadU(d, p);
+#if HWY_MEM_OPS_MIGHT_FAULT
   HWY_ALIGN hn::TFromD<D> lanes[kLanes<D>] = {};
   std::copy_n(p, count, lanes);
   return hn::Load(d, lanes);
+#else
+  return hn::MaskedLoad(hn::FirstN(d, count), d, p);
+#endif
 }
 
 template <class D>
 HWY_INLINE void store_some(hn::Vec<D> v, D d, hn::TFromD<D>* p, std::size_t count) {
   if (count >= hn::Lanes(d)) return hn::StoreU(v, d, p);
+#if HWY_MEM_OPS_MIGHT_FAULT
   HWY_ALIGN hn::TFromD<D> lanes[kLanes<D>];
   hn::Store(v, d, lanes);
   std::copy_n(lanes, count, p);
+#else
+  hn::BlendedStore(v, hn::FirstN(d, count), d, p);
+#endif
 }
 
 /// Calls f(rows, first) over all rows, in tiles of kTileRows and then of 4, 2, 1;
