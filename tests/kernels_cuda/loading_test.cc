@@ -15,7 +15,6 @@ namespace {
 using lltm_test::make_arguments;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-using torch::Tensor;
 
 detail::LltmForwardResult call_cuda_kernel(const lltm_test::Arguments& a) {
   static const auto op = c10::Dispatcher::singleton()
