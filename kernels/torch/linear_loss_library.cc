@@ -1,7 +1,7 @@
 #include <ATen/autocast_mode.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
+#include "find_operator.h"
 #include "linear_loss_ops.h"
 #include "passel/kernels_torch/linear_loss.h"
 
@@ -12,11 +12,6 @@ namespace passel {
 namespace {
 
 using at::Tensor;
-
-template <typename Signature>
-auto find_operator(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
-}
 
 Tensor output_alone(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return std::get<0>(detail::call_linear_forward(x, weight, bias));

@@ -1,7 +1,7 @@
 #include <ATen/autocast_mode.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
+#include "find_operator.h"
 #include "lltm_ops.h"
 #include "passel/kernels_torch/lltm.h"
 
@@ -12,11 +12,6 @@ namespace passel {
 namespace {
 
 using at::Tensor;
-
-template <typename Signature>
-auto find_operator(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
-}
 
 // The cell state adds up over the steps, so it stays in single precision.
 template <c10::DeviceType device>
