@@ -122,11 +122,8 @@ DeviceStatus EventPool::record(cudaStream_t stream, EventMark& mark) noexcept {
 }
 
 bool EventPool::lost(EventMark mark) const noexcept {
-  if (mark.none() || mark.event() >= records_.size()) return false;
-  const EventRecord& record = records_[mark.event()];
-  // Acquire pairs with the release in settle().
-  return mark.sequence() <= record.lost.load(std::memory_order_acquire) &&
-         mark.sequence() > record.kept.load(std::memory_order_relaxed);  // stored before it
+  return !mark.none() && mark.event() < records_.size() &&
+         records_[mark.event()].lost.contains(mark.sequence());
 }
 
 DeviceStatus EventPool::pending(EventMark mark, cudaEvent_t& event) noexcept {
@@ -174,9 +171,9 @@ DeviceStatus EventPool::settle(std::uint32_t process) noexcept {
     }
     cudaGetLastError();
     // Before the recording that lets the waiting go on: they must be able to find it here.
-    // Relaxed loads: their writer is dead. Release pairs with the acquire in lost().
-    record.kept.store(record.finished.load(std::memory_order_relaxed), std::memory_order_relaxed);
-    record.lost.store(record.sequence.load(std::memory_order_relaxed), std::memory_order_release);
+    // Relaxed: their writer is dead.
+    record.lost.add(record.finished.load(std::memory_order_relaxed),
+                    record.sequence.load(std::memory_order_relaxed));
     const DeviceStatus recorded = done(cudaEventRecord(events_[i], settling_));
     if (recorded != DeviceStatus::kOk) result = recorded;
   }

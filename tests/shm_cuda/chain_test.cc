@@ -1,4 +1,5 @@
 // Buffers that are handed on, and buffers that outlive who made them.
+#include "passel/shm_cuda/lost_ranges.h"
 #include "scene.h"
 
 namespace passel::shm {
@@ -122,6 +123,78 @@ TEST_F(Chain, OfASenderThatWasKilledInItsWorkFreesThoseWhoWaitAndIsReportedAsLos
   EXPECT_EQ(back.get(number, second, stream_, test::patience()), DeviceStatus::kLost)
       << "what it sent and nobody had taken";
   EXPECT_EQ(number, 1U);
+}
+
+/// Sends what it has finished, then what it will never finish, on the same event.
+void gpu_finishes_one_and_hangs(WorkerContext& context) {
+  const test::End self(context);
+  auto out = self.queue(context, "to 0");
+  DeviceBuffer finished;
+  DeviceBuffer begun;
+  test::require(self.exchange->allocate(256, self.stream, finished));
+  test::require(self.exchange->allocate(256, self.stream, begun));
+  test::require(out.put(1, finished, self.stream));
+  cudaStreamSynchronize(self.stream);
+  fake_cuda::launch(self.stream, [] { std::atomic<bool>(false).wait(false); });
+  test::require(out.put(0, begun, self.stream));
+  test::require(out.put(2, begun, self.stream));
+  context.arena.get_array<std::atomic<std::uint64_t>>("words")[0].fetch_add(1);
+  std::atomic<bool>(false).wait(false);
+}
+PASSEL_ENTRY(gpu_finishes_one_and_hangs);
+
+class Successors : public test::Scene {
+ protected:
+  struct Received {
+    DeviceBuffer finished;
+    DeviceBuffer begun;
+  };
+
+  /// Lets that many workers die in their work, one after another in the same place, and keeps what
+  /// they sent but the last message of each.
+  void die(std::size_t deaths) {
+    create({.processes = 2, .region_bytes = 64 << 10, .chunks = 128, .events = 1});
+    auto& back = add_queue("to 0", 0);
+    const auto words = add_words(1);
+    team(1, "gpu_finishes_one_and_hangs");
+    for (std::size_t i = 0; i < deaths; ++i) {
+      team_->supervisor.spawn(0);
+      auto& received = received_.emplace_back();
+      std::uint64_t number = 0;
+      ASSERT_EQ(back.get(number, received.finished, stream_, test::patience()), DeviceStatus::kOk);
+      ASSERT_EQ(back.get(number, received.begun, stream_, test::patience()), DeviceStatus::kOk);
+      ASSERT_TRUE(Doorbell().wait([&] { return words[0].load() == i + 1; }, test::patience()));
+      team_->supervisor.kill(0, SIGKILL);
+      ASSERT_EQ(team_->next_exit().code, SIGKILL);
+      bury(1);
+      DeviceBuffer untaken;
+      ASSERT_EQ(back.get(number, untaken, stream_, test::patience()), DeviceStatus::kLost);
+      ASSERT_EQ(number, 2U);
+    }
+    cudaStreamSynchronize(stream_);
+  }
+  void TearDown() override {
+    received_.clear();
+    Scene::TearDown();
+  }
+
+  std::vector<Received> received_;
+};
+
+TEST_F(Successors, ThatDieInTheirWorkTooMakeNothingOfItFinishedOrLost) {
+  die(LostRanges::kExact);
+  for (const auto& received : received_) {
+    EXPECT_EQ(exchange_->check(received.finished), DeviceStatus::kOk);
+    EXPECT_EQ(exchange_->check(received.begun), DeviceStatus::kLost);
+  }
+}
+
+TEST_F(Successors, HoweverManyDieNeverMakeFinishedWhatWasLost) {
+  die(3 * LostRanges::kExact);
+  for (const auto& received : received_) {
+    EXPECT_EQ(exchange_->check(received.begun), DeviceStatus::kLost);
+  }
+  EXPECT_EQ(exchange_->check(received_.back().finished), DeviceStatus::kOk);
 }
 
 TEST_F(Chain, OfASenderThatHangsInItsWorkStopsNoCallOfThoseWhoHaveIt) {

@@ -86,7 +86,9 @@ class DeviceExchange : public std::enable_shared_from_this<DeviceExchange> {
   virtual DeviceStatus receive(const DeviceHandle& handle, cudaStream_t stream,
                                DeviceBuffer& buffer) noexcept = 0;
   /// kLost when the sender died before its work on a received buffer was done, which frees those
-  /// who wait for it. Final once the caller's own work on the buffer is done.
+  /// who wait for it. Final once the caller's own work on the buffer is done, except that a buffer
+  /// that is kept while many successors of its sender die in their work may become kLost: see
+  /// LostRanges.
   [[nodiscard]] virtual DeviceStatus check(const DeviceBuffer& buffer) const noexcept = 0;
 
   /// For the parent, once `process` is provably dead and its queues have adopted what it sent:

@@ -11,6 +11,7 @@
 #include "passel/shm/arena.h"
 #include "passel/shm_cuda/device_status.h"
 #include "passel/shm_cuda/event_mark.h"
+#include "passel/shm_cuda/lost_ranges.h"
 
 namespace passel::shm {
 
@@ -18,11 +19,10 @@ namespace passel::shm {
 struct alignas(64) EventRecord {
   cudaIpcEventHandle_t handle{};  ///< written by the parent before the first spawn
   std::uint64_t parents_event{};  ///< its cudaEvent_t, of use in the parent itself only
-  // Counts of recordings: by the process that records, then by the parent when that has died.
+  // Counts of recordings, by the process that records.
   std::atomic<std::uint64_t> sequence{0};  ///< begun
   std::atomic<std::uint64_t> finished{0};  ///< known to be done
-  std::atomic<std::uint64_t> lost{0};      ///< cut off by a death: those up to here, beyond
-  std::atomic<std::uint64_t> kept{0};      ///< those up to here, which were done by then
+  LostRanges lost;                         ///< cut off by deaths; by the parent
 };
 
 /// The interprocess events of one device: a fixed number for each process, all created by the
@@ -55,7 +55,8 @@ class EventPool {
   DeviceStatus wait(EventMark mark, cudaStream_t stream) noexcept;
   /// Whether the marked work is over.
   bool over(EventMark mark) noexcept;
-  /// The recorder died before its work was done, so what it was to write is not there.
+  /// The recorder died before its work was done, so what it was to write is not there. Never false
+  /// for such a mark; true for one of work that was done only as LostRanges says.
   [[nodiscard]] bool lost(EventMark mark) const noexcept;
 
   /// For the parent, once `process` is provably dead: whoever waits for what the dead had under
