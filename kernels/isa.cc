@@ -4,6 +4,7 @@
 // After the choice of targets.
 #include <hwy/targets.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <stdexcept>
@@ -23,6 +24,10 @@ constexpr Isa kIsas[] = {{"avx512", HWY_AVX3},
                          {"avx2", HWY_AVX2},
                          {"neon", HWY_NEON},
                          {"scalar", HWY_SCALAR | HWY_EMU128}};
+
+/// What the kernels use: Highway asks the CPU anew at each SupportedTargets(), which costs
+/// microseconds in a virtual machine.
+std::atomic<const Isa*> used{nullptr};
 
 /// What the CPU has, asked before anything is disabled.
 std::int64_t supported_targets() {
@@ -47,12 +52,13 @@ const Isa& find_isa(std::string_view name, std::string_view source) {
 
 void use(const Isa& isa) {
   hwy::DisableTargets(~isa.targets);
+  used.store(&isa, std::memory_order_relaxed);
 }
 
 void read_environment() {
-  supported_targets();
   const char* name = std::getenv("PASSEL_ISA");
-  if (name != nullptr && *name != '\0') use(find_isa(name, "PASSEL_ISA"));
+  const bool given = name != nullptr && *name != '\0';
+  use(given ? find_isa(name, "PASSEL_ISA") : find_isa(available_isas().front(), "the CPU"));
 }
 
 }  // namespace
@@ -72,11 +78,7 @@ std::vector<std::string_view> available_isas() {
 
 std::string_view isa() {
   settle_isa();
-  const std::int64_t usable = hwy::SupportedTargets() & HWY_TARGETS;
-  for (const Isa& isa : kIsas) {
-    if ((usable & isa.targets) != 0) return isa.name;
-  }
-  return {};
+  return used.load(std::memory_order_relaxed)->name;
 }
 
 void select_isa(std::string_view name) {
