@@ -17,6 +17,7 @@ HERE = Path(__file__).resolve().parent
 SANITIZER_TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 # The kernels on arrays of their exact sizes; torch's allocator would hide overruns.
 SANITIZED = "--gtest_filter=PointwiseOnGpu*-*MoreRows*"
+EXPANDABLE = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
 
 
 def libraries(build: Path) -> tuple[Path, Path]:
@@ -33,7 +34,11 @@ def steps(build: Path):
         environment = {"PASSEL_CUDA_GRAPHS": graphs}
         yield f"tests in C++, graphs {graphs}", [program, cuda], environment
         yield f"tests in Python, graphs {graphs}", python_tests, environment
-    yield "tests of sharing", [build / "tests/shm_cuda/shm_cuda_real_test"], {}
+    sharing = [build / "tests/shm_cuda/shm_cuda_real_test"]
+    yield "tests of sharing", sharing, {}
+    # Under these torch cannot share, or not everywhere.
+    yield "tests of sharing, torch's segments expandable", sharing, EXPANDABLE
+    yield "tests of sharing, torch's caching off", sharing, {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
     sanitizer = shutil.which("compute-sanitizer")
     for tool in SANITIZER_TOOLS:
         name = f"compute-sanitizer {tool}"

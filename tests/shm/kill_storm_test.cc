@@ -1,15 +1,13 @@
-#include <signal.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
-#include <random>
 #include <vector>
 
 #include "passel/shm/buffer_pool.h"
 #include "passel/shm/queue.h"
 #include "passel/shm/worker.h"
+#include "random_kills.h"
 #include "support.h"
 #include "support/stress.h"
 
@@ -63,15 +61,16 @@ class Storm {
   }
 
   void run() {
-    while (kills_ < kKills || delivered_ < kDeliveries) {
+    while (kills_.kills() < kKills || delivered_ < kDeliveries) {
       ASSERT_TRUE(done_end_.doorbell().wait(
           [&] { return !done_end_.empty() || supervisor_->pending(); }, test::patience()))
-          << "nothing moves after " << kills_ << " kills and " << delivered_ << " deliveries";
+          << "nothing moves after " << kills_.kills() << " kills and " << delivered_
+          << " deliveries";
       drain();
       while (const auto event = supervisor_->poll()) bury(std::get<WorkerExit>(*event));
       for (std::uint32_t slot = 0; slot < kWorkers; ++slot) grant(slot);
       ASSERT_EQ(pool_.free() + pool_.leased() + pool_.held(), kBuffers);
-      kill_someone();
+      kills_.strike(*supervisor_, kWorkers);
     }
   }
 
@@ -91,7 +90,7 @@ class Storm {
   void check() {
     EXPECT_EQ(torn_, 0U);
     EXPECT_EQ(pool_.stale(), 0U);
-    EXPECT_EQ(odd_ends_, 0U) << "workers ended otherwise than by SIGKILL";
+    EXPECT_EQ(kills_.odd_ends(), 0U) << "workers ended otherwise than by SIGKILL";
     EXPECT_EQ(pool_.free(), kBuffers);
     EXPECT_EQ(granted_, delivered_ + reclaimed_) << "each grant came back or was reclaimed";
     std::vector<std::uint32_t> free;
@@ -100,7 +99,8 @@ class Storm {
     EXPECT_TRUE(std::ranges::adjacent_find(free) == free.end()) << "a buffer is free twice";
     std::printf("%llu delivered, %llu kills, %llu deaths, %llu reclaimed\n",
                 static_cast<unsigned long long>(delivered_),
-                static_cast<unsigned long long>(kills_), static_cast<unsigned long long>(deaths_),
+                static_cast<unsigned long long>(kills_.kills()),
+                static_cast<unsigned long long>(kills_.deaths()),
                 static_cast<unsigned long long>(reclaimed_));
   }
 
@@ -138,8 +138,7 @@ class Storm {
   }
 
   void bury(const WorkerExit& exit) {
-    ++deaths_;
-    odd_ends_ += exit.kind != WorkerExit::Kind::kSignalled || exit.code != SIGKILL;
+    kills_.note(exit, false);
     drain();  // what the dead published counts
     reclaimed_ += pool_.reclaim(exit.slot, exit.incarnation);
     grants_[exit.slot].reset();
@@ -147,13 +146,7 @@ class Storm {
     respawn(exit.slot);
   }
 
-  void kill_someone() {
-    if (Clock::now() < next_kill_) return;
-    kills_ += supervisor_->kill(random_() % kWorkers, SIGKILL) ? 1 : 0;
-    next_kill_ = after(std::chrono::microseconds(random_() % 40'000));
-  }
-
-  std::mt19937 random_{41};
+  test::RandomKills kills_{41, std::chrono::milliseconds(40)};
   Arena arena_ = Arena::create("storm", 4 << 20);
   std::span<Buffer> buffers_ = arena_.construct_array<Buffer>("buffers", kBuffers);
   Queue done_ = Queue::create(arena_, "done", {.producers = kWorkers, .capacity = kInFlight});
@@ -167,10 +160,6 @@ class Storm {
   std::uint64_t delivered_ = 0;
   std::uint64_t reclaimed_ = 0;
   std::uint64_t torn_ = 0;
-  std::uint64_t kills_ = 0;
-  std::uint64_t deaths_ = 0;
-  std::uint64_t odd_ends_ = 0;
-  Deadline next_kill_ = Clock::now();
   std::optional<Supervisor> supervisor_;
 };
 

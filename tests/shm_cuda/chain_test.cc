@@ -13,20 +13,14 @@ void gpu_hands_on(WorkerContext& context) {
   const std::uint32_t process = context.slot + 1;
   auto in = self.queue(context, "to " + std::to_string(process));
   auto out = self.queue(context, process == 1 ? "to 2" : "to 0");
-  for (;;) {
-    DeviceBuffer buffer;
-    std::uint64_t offset = 0;
-    const DeviceStatus status = in.get(offset, buffer, self.stream);
-    if (status == DeviceStatus::kClosed) break;
-    test::require(status);
+  self.for_each(in, [&](std::uint64_t offset, DeviceBuffer& buffer) {
     std::uint64_t rest = 0;
     fake_cuda::fill(self.stream, &rest, 1, 0, std::chrono::microseconds(500));
     fake_cuda::launch(self.stream, [at = buffer.data()] { ++word(at); });
     test::require(out.put(offset, buffer, self.stream));
     cudaStreamSynchronize(self.stream);  // `rest` is a local
-  }
-  while (self.exchange->collect()) cpu_relax();
-  self.exchange->close();
+  });
+  self.finish();
 }
 PASSEL_ENTRY(gpu_hands_on);
 

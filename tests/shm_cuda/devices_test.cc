@@ -1,4 +1,6 @@
 // Which device it is says its UUID, in whatever order a process sees the devices.
+#include <fstream>
+
 #include "passel/shm_cuda/device.h"
 #include "scene.h"
 
@@ -61,10 +63,106 @@ TEST_F(Devices, AreNotTouchedByWorkersThatDoNotUseThem) {
   add_words(1);
   const auto before = fake_cuda::totals();
   const std::uint64_t calls = fake_cuda::calls();
-  spawn(1, "gpu_is_not_used");
-  EXPECT_FALSE(team_->next_exit().failed());
+  spawn(8, "gpu_is_not_used");
+  for (int i = 0; i < 8; ++i) EXPECT_FALSE(team_->next_exit().failed());
   EXPECT_EQ(fake_cuda::calls(), calls);
   EXPECT_EQ(fake_cuda::totals(), before);
+}
+
+/// Opens its end again and again; the words are its address space after a few times, and at last.
+void gpu_opens_often(WorkerContext& context) {
+  const auto words = context.arena.get_array<std::atomic<std::uint64_t>>("words");
+  const auto open_once = [&] {
+    const auto exchange = DeviceExchange::open(context.arena, 1);
+    if (exchange->block("block") == nullptr) throw std::runtime_error("expected a block");
+    exchange->close();
+  };
+  const auto pages = [] {
+    std::uint64_t count = 0;
+    std::ifstream("/proc/self/statm") >> count;
+    return count;
+  };
+  for (int i = 0; i < 10; ++i) open_once();
+  words[0].store(pages());
+  for (int i = 0; i < 500; ++i) open_once();
+  words[1].store(pages());
+}
+PASSEL_ENTRY(gpu_opens_often);
+
+TEST_F(Devices, AreOpenedHundredsOfTimesInTheSameAddressSpace) {
+  create({.processes = 2, .region_bytes = 32 << 20, .fixed_bytes = 4096, .chunks = 1, .events = 1});
+  exchange_->add("block", 4096);
+  const auto words = add_words(2);
+  const auto before = fake_cuda::totals();
+  spawn(1, "gpu_opens_often");
+  expect_ends(1);
+  EXPECT_GT(words[0].load(), 0U);
+  // Less than one more mapping of the device memory.
+  EXPECT_LT(words[1].load(), words[0].load() + (32 << 20) / 4096);
+  EXPECT_EQ(fake_cuda::totals(), before);
+}
+
+int ordinal_now() {
+  int device = -1;
+  cudaGetDevice(&device);
+  return device;
+}
+
+cudaStream_t make_stream_on(int device) {
+  const DeviceGuard guard(device);
+  return test::make_stream();
+}
+
+/// Gets a buffer on device 1 and sends it back, while device 0 is current.
+void gpu_works_elsewhere(WorkerContext& context) {
+  const auto exchange = DeviceExchange::open(context.arena, 1);
+  const cudaStream_t stream = make_stream_on(1);
+  auto in = test::Queue::open(context.arena, exchange, "in");
+  auto out = test::Queue::open(context.arena, exchange, "out");
+  DeviceBuffer buffer;
+  std::uint64_t number = 0;
+  test::require(in.get(number, buffer, stream));
+  fake_cuda::launch(stream, [at = buffer.data()] { ++word(at); });
+  test::require(out.put(number, buffer, stream));
+  buffer.reset();
+  if (ordinal_now() != 0) throw std::runtime_error("expected that device 0 is current again");
+  while (exchange->collect()) cpu_relax();
+  exchange->close();
+}
+PASSEL_ENTRY(gpu_works_elsewhere);
+
+TEST_F(Devices, AreUsedFromThreadsForWhichOthersAreCurrent) {
+  for (const bool cuda_ipc : {true, false}) {
+    SCOPED_TRACE(cuda_ipc ? "shared" : "staged");
+    Arena arena = Arena::create("gpu", 8 << 20);
+    const auto exchange = DeviceExchange::create(arena, {.device = 1,
+                                                         .processes = 2,
+                                                         .region_bytes = 4096,
+                                                         .chunks = 4,
+                                                         .events = 2,
+                                                         .cuda_ipc = cuda_ipc});
+    auto in = test::Queue::create(arena, exchange, "in", 1);
+    auto out = test::Queue::create(arena, exchange, "out", 0);
+    test::Team team(arena, {.slots = 1, .entry = "gpu_works_elsewhere"});
+    team.supervisor.spawn(0);
+    const cudaStream_t stream = make_stream_on(1);
+    DeviceBuffer buffer;
+    ASSERT_EQ(exchange->allocate(64, stream, buffer), DeviceStatus::kOk);
+    fake_cuda::fill(stream, buffer.data(), 8, 41);
+    ASSERT_EQ(in.put(1, buffer, stream, test::patience()), DeviceStatus::kOk);
+    std::uint64_t number = 0;
+    ASSERT_EQ(out.get(number, buffer, stream, test::patience()), DeviceStatus::kOk);
+    std::uint64_t seen = 0;
+    fake_cuda::launch(stream, [&seen, at = buffer.data()] { seen = word(at); });
+    cudaStreamSynchronize(stream);
+    EXPECT_EQ(seen, 42U);
+    EXPECT_EQ(ordinal_now(), 0);
+    buffer.reset();
+    EXPECT_FALSE(team.next_exit().failed());
+    exchange->forget(1);
+    exchange->close();
+    EXPECT_EQ(ordinal_now(), 0);
+  }
 }
 
 TEST(DeviceIds, ReadAsNvidiaSmiWritesThem) {

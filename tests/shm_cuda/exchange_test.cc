@@ -2,6 +2,7 @@
 #include <array>
 
 #include "scene.h"
+#include "support/stress.h"
 
 namespace passel::shm {
 namespace {
@@ -160,7 +161,8 @@ TEST_F(Exchange, NeedsNoMoreEventsHoweverManyAreSent) {
   const auto before = fake_cuda::totals();
   DeviceBuffer sent;
   allocate(sent, 64);
-  for (int i = 0; i < 2000; ++i) {
+  const int sends = testing::stress_size(2000, 100'000);
+  for (int i = 0; i < sends; ++i) {
     ASSERT_EQ(to_worker_->put(1, sent, stream_, test::patience()), DeviceStatus::kOk);
     std::uint64_t data = 0;
     receive(data);

@@ -14,19 +14,14 @@ void gpu_reads(WorkerContext& context) {
   const test::End self(context);
   auto in = self.queue(context, "in");
   const auto words = context.arena.get_array<std::atomic<std::uint64_t>>("words");
-  for (;;) {
-    DeviceBuffer buffer;
-    std::uint64_t index = 0;
-    const DeviceStatus status = in.get(index, buffer, self.stream);
-    if (status == DeviceStatus::kClosed) break;
-    test::require(status);
+  self.for_each(in, [&](std::uint64_t index, DeviceBuffer& buffer) {
     fake_cuda::launch(self.stream, [&, index, at = buffer.data()] {
       words[index + 1].store(word(at));
       words[0].store(index);
       words[0].notify_all();  // of this process; the parent looks again by itself
     });
-  }
-  self.exchange->close();
+  });
+  self.finish();
 }
 PASSEL_ENTRY(gpu_reads);
 
@@ -88,17 +83,12 @@ void gpu_reads_slowly(WorkerContext& context) {
   auto in = self.queue(context, "in");
   const auto words = context.arena.get_array<std::atomic<std::uint64_t>>("words");
   std::array<std::uint64_t, 1> rest{};
-  for (;;) {
-    DeviceBuffer buffer;
-    std::uint64_t index = 0;
-    const DeviceStatus status = in.get(index, buffer, self.stream);
-    if (status == DeviceStatus::kClosed) break;
-    test::require(status);
+  self.for_each(in, [&](std::uint64_t index, DeviceBuffer& buffer) {
     fake_cuda::fill(self.stream, rest.data(), 1, 0, std::chrono::milliseconds(1));
     fake_cuda::launch(self.stream,
                       [&, index, at = buffer.data()] { words[index].store(word(at)); });
-  }
-  self.exchange->close();
+  });
+  self.finish();
 }
 PASSEL_ENTRY(gpu_reads_slowly);
 

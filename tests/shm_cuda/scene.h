@@ -89,6 +89,14 @@ class Scene : public ::testing::Test {
   std::unique_ptr<Team> team_;
 };
 
+/// In a worker: fails it, with the place, unless `actual` is `expected`.
+inline void require(DeviceStatus actual, DeviceStatus expected = DeviceStatus::kOk) {
+  if (actual != expected) {
+    throw std::runtime_error(std::string("expected '") + to_string(expected) + "', came '" +
+                             to_string(actual) + "'");
+  }
+}
+
 /// A worker's side.
 struct End {
   explicit End(WorkerContext& context)
@@ -97,17 +105,26 @@ struct End {
   Queue queue(WorkerContext& context, const std::string& name) const {
     return Queue::open(context.arena, exchange, name);
   }
+  /// Calls use(number, buffer) for all that comes, until the queue is closed.
+  template <class Use>
+  void for_each(Queue& in, Use&& use) const {
+    for (;;) {
+      DeviceBuffer buffer;
+      std::uint64_t number = 0;
+      const DeviceStatus status = in.get(number, buffer, stream);
+      if (status == DeviceStatus::kClosed) return;
+      require(status);
+      use(number, buffer);
+    }
+  }
+  /// Stays until all that it sent is taken.
+  void finish() const {
+    while (exchange->collect()) cpu_relax();
+    exchange->close();
+  }
 
   std::shared_ptr<DeviceExchange> exchange;
   cudaStream_t stream;
 };
-
-/// In a worker: fails it, with the place, unless `actual` is `expected`.
-inline void require(DeviceStatus actual, DeviceStatus expected = DeviceStatus::kOk) {
-  if (actual != expected) {
-    throw std::runtime_error(std::string("expected '") + to_string(expected) + "', came '" +
-                             to_string(actual) + "'");
-  }
-}
 
 }  // namespace passel::shm::test

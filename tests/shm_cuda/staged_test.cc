@@ -14,17 +14,11 @@ void gpu_adds_one(WorkerContext& context) {
   if (!self.exchange->staged() || fake_cuda::pinned() != 1) {
     throw std::runtime_error("expected staging through memory that is pinned once");
   }
-  for (;;) {
-    DeviceBuffer buffer;
-    std::uint64_t number = 0;
-    const DeviceStatus status = in.get(number, buffer, self.stream);
-    if (status == DeviceStatus::kClosed) break;
-    test::require(status);
+  self.for_each(in, [&](std::uint64_t number, DeviceBuffer& buffer) {
     fake_cuda::launch(self.stream, [at = buffer.data()] { ++word(at); });
     test::require(out.put(number, buffer, self.stream));
-  }
-  while (self.exchange->collect()) cpu_relax();
-  self.exchange->close();
+  });
+  self.finish();
 }
 PASSEL_ENTRY(gpu_adds_one);
 

@@ -1,10 +1,9 @@
 // Buffers to workers and back under random SIGKILLs.
-#include <signal.h>
-
 #include <deque>
 #include <random>
 
 #include "scene.h"
+#include "shm/random_kills.h"
 #include "support/stress.h"
 
 namespace passel::shm {
@@ -22,22 +21,16 @@ void gpu_storm_adds(WorkerContext& context) {
   const test::End self(context);
   auto in = self.queue(context, "in " + std::to_string(context.slot));
   auto out = self.queue(context, "out");
-  for (;;) {
-    DeviceBuffer buffer;
-    std::uint64_t number = 0;
-    const DeviceStatus status = in.get(number, buffer, self.stream);
-    if (status == DeviceStatus::kClosed) break;
-    test::require(status);
+  self.for_each(in, [&](std::uint64_t number, DeviceBuffer& buffer) {
     fake_cuda::launch(self.stream, [number, at = buffer.data()] {
       for (std::uint64_t i = 0; i < kWords; ++i) {
         std::uint64_t& value = (&word(at))[i];
         value = value == number ? value + 1 : 0;
       }
     });
-    if (out.put(number, buffer, self.stream) == DeviceStatus::kClosed) break;
-  }
-  while (self.exchange->collect()) cpu_relax();
-  self.exchange->close();
+    test::require(out.put(number, buffer, self.stream));
+  });
+  self.finish();
 }
 PASSEL_ENTRY(gpu_storm_adds);
 
@@ -91,17 +84,10 @@ class Storm : public test::Scene {
     }
   }
 
-  void kill_someone() {
-    if (kills_ == kKills || Clock::now() < next_kill_) return;
-    kills_ += team_->supervisor.kill(random_() % kWorkers, SIGKILL) ? 1 : 0;
-    next_kill_ = after(std::chrono::microseconds(random_() % 20'000));
-  }
-
   void bury_dead(bool respawn) {
     while (const auto event = team_->supervisor.poll()) {
       const auto& exit = std::get<WorkerExit>(*event);
-      odd_ends_ += exit.kind != WorkerExit::Kind::kSignalled && exit.code != 0;
-      deaths_ += exit.kind == WorkerExit::Kind::kSignalled;
+      kills_.note(exit, !respawn);
       bury(exit.slot + 1);
       if (respawn) {
         team_->supervisor.spawn(exit.slot);
@@ -117,11 +103,8 @@ class Storm : public test::Scene {
   std::uint64_t returned_ = 0;
   std::uint64_t lost_ = 0;
   std::uint64_t torn_ = 0;
-  std::uint64_t kills_ = 0;
-  std::uint64_t deaths_ = 0;
-  std::uint64_t odd_ends_ = 0;
   std::uint32_t ended_ = 0;
-  Deadline next_kill_ = Clock::now();
+  test::RandomKills kills_{48, std::chrono::milliseconds(20)};
 };
 
 TEST_F(Storm, EndsWithAllMemoryHandlesAndEventsAsAtTheStart) {
@@ -133,12 +116,12 @@ TEST_F(Storm, EndsWithAllMemoryHandlesAndEventsAsAtTheStart) {
   const auto before = fake_cuda::totals();
   spawn(kWorkers, "gpu_storm_adds");
   const Deadline deadline = after(std::chrono::minutes(testing::stress_size(2, 10)));
-  while (sent_ < kSends || kills_ < kKills) {
+  while (sent_ < kSends || kills_.kills() < kKills) {
     ASSERT_LT(Clock::now(), deadline) << sent_ << " sent, " << returned_ << " came back";
     send();
     receive();
     settle_checks();
-    kill_someone();
+    if (kills_.kills() < kKills) kills_.strike(team_->supervisor, kWorkers);
     bury_dead(true);
     if (HasFatalFailure()) return;
   }
@@ -159,15 +142,17 @@ TEST_F(Storm, EndsWithAllMemoryHandlesAndEventsAsAtTheStart) {
     settle_checks();
   }
   EXPECT_EQ(torn_, 0U);
-  EXPECT_EQ(odd_ends_, 0U) << "workers ended otherwise than by SIGKILL";
-  EXPECT_LE(returned_ + lost_, sent_ + deaths_) << "a successor may get again what the dead had";
-  EXPECT_GE(returned_ + 2 * deaths_ + lost_, sent_ / 2);
+  EXPECT_EQ(kills_.odd_ends(), 0U) << "workers ended otherwise than by SIGKILL";
+  EXPECT_LE(returned_ + lost_, sent_ + kills_.deaths())
+      << "a successor may get again what the dead had";
+  EXPECT_GE(returned_ + 2 * kills_.deaths() + lost_, sent_ / 2);
   exchange_->collect();
   EXPECT_EQ(exchange_->bytes_in_use(), 0U);
   EXPECT_EQ(fake_cuda::totals(), before);
   std::printf("%llu sent, %llu came back, %llu lost, %llu deaths\n",
               static_cast<unsigned long long>(sent_), static_cast<unsigned long long>(returned_),
-              static_cast<unsigned long long>(lost_), static_cast<unsigned long long>(deaths_));
+              static_cast<unsigned long long>(lost_),
+              static_cast<unsigned long long>(kills_.deaths()));
 }
 
 }  // namespace
