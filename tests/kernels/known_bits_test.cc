@@ -4,6 +4,7 @@
 // the old bits do not resume to the same ones, which is worth a line in the
 // changelog. `make neon` runs this test as ARM code.
 
+#include "bits_hash.h"
 #include "each_target.h"
 #include "linear_loss_case.h"
 #include "lltm_case.h"
@@ -11,22 +12,6 @@
 
 namespace passel::kernels::test {
 namespace {
-
-/// FNV-1a, 64 bits, of the values' bytes (little endian on all machines that are
-/// supported).
-class Hash {
- public:
-  template <typename T>
-  void add(std::span<const T> values) {
-    for (const std::byte byte : std::as_bytes(values)) {
-      value_ = (value_ ^ std::to_integer<std::uint64_t>(byte)) * 0x100000001b3U;
-    }
-  }
-  std::uint64_t value() const { return value_; }
-
- private:
-  std::uint64_t value_ = 0xcbf29ce484222325U;
-};
 
 template <typename T>
 std::uint64_t hash_of(const std::vector<Guarded<T>*>& arrays) {
