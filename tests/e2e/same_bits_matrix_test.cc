@@ -36,7 +36,6 @@ const Options kSync = {"--mode", "sync", "--shards", "4"};
 struct MatrixRule {
   const char* name;
   std::vector<Options> options;
-  int repeats;
 };
 
 // GoogleTest looks for this name.
@@ -45,6 +44,7 @@ void PrintTo(const MatrixRule& rule, std::ostream* out) {
   *out << rule.name;
 }
 
+constexpr int kRepeats = 3;
 constexpr std::size_t kAtOnce = 3;  // loaded cells
 
 std::int64_t tickets() {
@@ -138,8 +138,8 @@ class SameBitsMatrix : public ::testing::TestWithParam<MatrixRule> {
   std::string unreached_;  // cells that ended before anything disturbed them
 };
 
-std::vector<Cell> chosen_cells(int repeats) {
-  std::vector<Cell> cells = all_cells(repeats);
+std::vector<Cell> chosen_cells() {
+  std::vector<Cell> cells = all_cells(kRepeats);
   const char* const name = std::getenv("PASSEL_CELL");
   if (name == nullptr && stress_size(false, true)) return cells;
   const std::string wanted = name == nullptr ? "3-workers-idle-killed-resumed-0" : name;
@@ -148,7 +148,7 @@ std::vector<Cell> chosen_cells(int repeats) {
 }
 
 TEST_P(SameBitsMatrix, OneHash) {
-  std::vector<Cell> cells = chosen_cells(GetParam().repeats);
+  std::vector<Cell> cells = chosen_cells();
   ASSERT_FALSE(cells.empty()) << "PASSEL_CELL names none";
   const auto loaded = std::stable_partition(cells.begin(), cells.end(),
                                             [](const Cell& cell) { return !cell.loaded; });
@@ -166,14 +166,14 @@ TEST_P(SameBitsMatrix, OneHash) {
 
 INSTANTIATE_TEST_SUITE_P(
     Of, SameBitsMatrix,
-    ::testing::Values(MatrixRule{"OrderedAdamFashion", {kOrdered, kAdam, kFashion}, 3},
-                      MatrixRule{"OrderedMomentumFashion", {kStaler, kMomentum, kFashion}, 3},
-                      MatrixRule{"OrderedAdamAdding", {kOrdered, kAdam, kAdding}, 3},
-                      MatrixRule{"OrderedMomentumAdding", {kStaler, kMomentum, kAdding}, 3},
-                      MatrixRule{"SyncAdamFashion", {kSync, kAdam, kFashion}, 1},
-                      MatrixRule{"SyncMomentumFashion", {kSync, kMomentum, kFashion}, 1},
-                      MatrixRule{"SyncAdamAdding", {kSync, kAdam, kAdding}, 1},
-                      MatrixRule{"SyncMomentumAdding", {kSync, kMomentum, kAdding}, 1}),
+    ::testing::Values(MatrixRule{"OrderedAdamFashion", {kOrdered, kAdam, kFashion}},
+                      MatrixRule{"OrderedMomentumFashion", {kStaler, kMomentum, kFashion}},
+                      MatrixRule{"OrderedAdamAdding", {kOrdered, kAdam, kAdding}},
+                      MatrixRule{"OrderedMomentumAdding", {kStaler, kMomentum, kAdding}},
+                      MatrixRule{"SyncAdamFashion", {kSync, kAdam, kFashion}},
+                      MatrixRule{"SyncMomentumFashion", {kSync, kMomentum, kFashion}},
+                      MatrixRule{"SyncAdamAdding", {kSync, kAdam, kAdding}},
+                      MatrixRule{"SyncMomentumAdding", {kSync, kMomentum, kAdding}}),
     [](const auto& rule) { return rule.param.name; });
 
 }  // namespace
