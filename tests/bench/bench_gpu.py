@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """The LLTM on a GPU: microseconds a step, beside the composed cell and cuDNN's LSTM.
 
-Forward and backward apart, with launches one by one and as CUDA graphs. Prints a table
-and writes it to build/bench/bench-gpu.json. Without a GPU it says so and measures
-nothing.
+Forward and backward apart, with launches one by one and as CUDA graphs. Beside each
+figure stand two floors: what the best kernel could reach on this device (gpu_floors.py),
+and what two launches a step cost however little they do, as measured. Prints a table and
+writes it to build/bench/bench-gpu.json. Without a GPU it says so and measures nothing.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import sys
 from pathlib import Path
 
 import torch
+from gpu_floors import Device, Work, floor_microseconds
 from measure import write_results
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,6 +25,8 @@ STEPS = 28
 STATES = (128, 512, 1024)
 BATCHES = (16, 64)
 PRECISIONS = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16}
+LAUNCHES_A_STEP = 2  # a product and a pointwise kernel
+CHAIN = 1000
 PEERS = {
     "composed": "torch's operators and autograd",
     "lstm": "torch.nn.LSTM (cuDNN), 4 gates for 3",
@@ -82,6 +86,33 @@ def microseconds_a_step(function, x, rounds: int, repeats: int) -> tuple[float, 
     return best[0], best[1]
 
 
+def microseconds_a_launch(rounds: int, as_graph: bool) -> float:
+    """From the end of a kernel that does nothing to that of the next one in its stream."""
+    one = torch.zeros(1, device="cuda")
+
+    def chain():
+        for _ in range(CHAIN):
+            one.add_(1)
+
+    chain()
+    run = chain
+    if as_graph:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            chain()
+        run = graph.replay
+    best = float("inf")
+    for _ in range(rounds + 1):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
+        begin.record()
+        run()
+        end.record()
+        torch.cuda.synchronize()
+        best = min(best, begin.elapsed_time(end) * 1e3 / CHAIN)
+    return best
+
+
 def measure(rounds: int, repeats: int) -> list[dict]:
     """All sides at all sizes in this process, whose environment says whether as graphs."""
     results = []
@@ -95,14 +126,14 @@ def measure(rounds: int, repeats: int) -> list[dict]:
                 x.requires_grad_()
                 for side, function in sides(precision, batch, state):
                     forward, backward = microseconds_a_step(function, x, rounds, repeats)
-                    shape = f"s{state}_b{batch}_{precision}"
                     results.append(
-                        {"side": side, "shape": shape, "forward": forward, "backward": backward}
-                    )
+                        {"side": side, "state": state, "batch": batch, "precision": precision,
+                         "forward": forward, "backward": backward}
+                    )  # fmt: skip
     return results
 
 
-def measured_apart(args, graphs: str) -> list[dict]:
+def measured_apart(args, graphs: str) -> dict:
     """In a process of its own: whether graphs are used is settled when it starts."""
     command = [sys.executable, __file__, "--measure", "--build", args.build]
     command += ["--quick"] if args.quick else []
@@ -113,9 +144,19 @@ def measured_apart(args, graphs: str) -> list[dict]:
     return json.loads(done.stdout)
 
 
-def rows(measured: list[dict], suffix: str, samples: int) -> list[dict]:
-    here = f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
-    values = {(one["side"], one["shape"]): one for one in measured}
+def floor_of(device: Device, one: dict, part: str) -> float:
+    return floor_microseconds(
+        device,
+        Work(batch=one["batch"], input=one["state"], state=one["state"], steps=STEPS,
+             precision=one["precision"], backward=part == "backward"),
+    )  # fmt: skip
+
+
+def rows(measured: dict, suffix: str, samples: int, device: Device, machine: str) -> list[dict]:
+    values = {
+        (one["side"], f"s{one['state']}_b{one['batch']}_{one['precision']}"): one
+        for one in measured["results"]
+    }
     made = []
     for (side, shape), one in values.items():
         if side != "passel":
@@ -126,13 +167,15 @@ def rows(measured: list[dict], suffix: str, samples: int) -> list[dict]:
                 made.append(
                     {
                         "name": f"lltm_gpu_{part}_{shape}{suffix}_vs_{peer}",
+                        "floor": floor_of(device, one, part),
+                        "floor_of_launches": LAUNCHES_A_STEP * measured["launch"],
                         "value": one[part],
                         "unit": "us a step",
                         "peer": description,
                         "peer_value": theirs,
                         "ratio": theirs / one[part],
                         "samples": samples,
-                        "machine": here,
+                        "machine": machine,
                     }
                 )
     return made
@@ -152,10 +195,14 @@ def main() -> None:
     if args.measure:
         torch.ops.load_library(str(args.build / "kernels/python/libpassel_ops.so"))
         torch.ops.load_library(str(next(args.build.glob("lib*/libpassel_cuda.so"))))
-        print(json.dumps(measure(rounds, repeats)))
+        as_graph = os.environ["PASSEL_CUDA_GRAPHS"] == "1"
+        launch = microseconds_a_launch(rounds, as_graph)
+        print(json.dumps({"launch": launch, "results": measure(rounds, repeats)}))
         return
-    results = rows(measured_apart(args, "0"), "", rounds)
-    results += rows(measured_apart(args, "1"), "_graph", rounds)
+    device = Device.of(torch.cuda.get_device_properties(0))
+    machine = f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
+    results = rows(measured_apart(args, "0"), "", rounds, device, machine)
+    results += rows(measured_apart(args, "1"), "_graph", rounds, device, machine)
     write_results(results, args.json)
 
 

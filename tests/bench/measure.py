@@ -48,13 +48,18 @@ def machine() -> str:
 
 
 def write_results(results: list[dict], file: Path) -> None:
-    """Prints the table and writes it as JSON. ratio > 1: better than the peer."""
+    """Prints the table and writes it as JSON. ratio > 1: better than the peer.
+
+    Columns whose names begin with "floor" are printed, too."""
     width = max(len(result["name"]) for result in results) + 2
-    print(f"{'name':<{width}}{'value':>12}{'peer':>12}  {'unit':<12}{'ratio':>7}")
+    floors = [key for key in results[0] if key.startswith("floor")]
+    headings = "".join(f"  {key.replace('_', ' ')}" for key in floors)
+    print(f"{'name':<{width}}{'value':>12}{'peer':>12}  {'unit':<12}{'ratio':>7}{headings}")
     for result in results:
         print(
             f"{result['name']:<{width}}{result['value']:>12.4g}{result['peer_value']:>12.4g}"
             f"  {result['unit']:<12}{result['ratio']:>7.2f}"
+            + "".join(f"  {result[key]:>{len(key)}.3g}" for key in floors)
         )
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(results, indent=2) + "\n")
