@@ -52,7 +52,7 @@ const Isa& find_isa(std::string_view name, std::string_view source) {
 
 void use(const Isa& isa) {
   hwy::DisableTargets(~isa.targets);
-  used.store(&isa, std::memory_order_relaxed);
+  used.store(&isa);
 }
 
 void read_environment() {
@@ -78,7 +78,7 @@ std::vector<std::string_view> available_isas() {
 
 std::string_view isa() {
   settle_isa();
-  return used.load(std::memory_order_relaxed)->name;
+  return used.load()->name;
 }
 
 void select_isa(std::string_view name) {
