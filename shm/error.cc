@@ -26,6 +26,13 @@ std::string hint_for(int code, std::string_view hint) {
     return "The limit of the whole machine is reached (sysctl fs.file-max): allow more or end "
            "other programs";
   }
+  if (code == EAGAIN && ::getrlimit(RLIMIT_NPROC, &limit) == 0) {
+    const bool limited = limit.rlim_cur != RLIM_INFINITY;
+    return "No more processes and threads can be had: the limit of the user" +
+           (limited ? ", " + std::to_string(limit.rlim_cur) : std::string()) +
+           " (ulimit -u), or that of the container or the machine, is reached. Allow more, use "
+           "fewer workers or end other programs";
+  }
   return std::string(hint);
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "passel/shm/fork_guard.h"
+#include "passel/shm/start_thread.h"
 #include "passel/shm/worker.h"
 #include "thread_budget.h"
 
@@ -53,13 +54,7 @@ ProcessRun::ProcessRun(Arena& arena, std::string name, SpawnSettings given,
                           .environment = worker_environment(settings_),
                           .on_event = [this] { alarm_.ring(); }}) {
   control_.nprocs = settings_.nprocs;
-  // Handlers of the program's are not to run on this thread.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  warden_ = std::thread([this] { watch(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  warden_ = start_thread("start the thread that watches the processes", [this] { watch(); });
 }
 
 ProcessRun::~ProcessRun() {

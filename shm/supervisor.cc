@@ -22,6 +22,7 @@
 #include "passel/shm/error.h"
 #include "passel/shm/fork_guard.h"
 #include "passel/shm/process.h"
+#include "passel/shm/start_thread.h"
 #include "passel/shm/worker.h"
 
 namespace passel::shm {
@@ -148,13 +149,7 @@ Supervisor::State::State(Arena& shared, Options given)
       slots(options.slots) {
   watch(bell.get(), kCommands);
   watch(signals.get(), kSignals);
-  // Handlers of the program's are not to run on this thread.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread = std::thread([this] { run(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread = start_thread("start the supervisor's thread", [this] { run(); });
 }
 
 Supervisor::State::~State() {

@@ -4,12 +4,15 @@
 #include <csignal>
 #include <random>
 
+#include "passel/shm/start_thread.h"
+
 namespace passel::train {
 
 using std::chrono::milliseconds;
 
 Chaos::Chaos(Coordinator& coordinator, std::uint32_t workers)
-    : thread_([this, &coordinator, workers] { run(coordinator, workers); }) {}
+    : thread_(shm::start_thread("start the thread that kills",
+                                [this, &coordinator, workers] { run(coordinator, workers); })) {}
 
 Chaos::~Chaos() {
   {

@@ -67,7 +67,8 @@ SampleShape IdxImages::shape() const noexcept {
 }
 
 void IdxImages::load() {
-  auto test = std::async(std::launch::async, [this] { halves_[1].load(); });
+  // Deferred where no thread can be had.
+  auto test = std::async(std::launch::async | std::launch::deferred, [this] { halves_[1].load(); });
   halves_[0].load();
   test.get();
 }

@@ -3,6 +3,9 @@
 #include <ATen/Parallel.h>
 
 #include <chrono>
+#include <memory>
+
+#include "passel/shm/start_thread.h"
 
 namespace passel::train {
 
@@ -20,21 +23,22 @@ bool BorderTask::ready() const {
 }
 
 void BorderTask::start(Snapshot snapshot, bool evaluate) {
-  std::promise<BorderResult> promise;
-  result_ = promise.get_future();
-  thread_ = std::thread(
-      [this, promise = std::move(promise), snapshot = std::move(snapshot), evaluate]() mutable {
-        try {
-          promise.set_value(run(snapshot, evaluate));
-        } catch (...) {
-          promise.set_exception(std::current_exception());
-        }
-        on_finished_();
-      });
+  const auto task = std::make_shared<std::packaged_task<BorderResult()>>(
+      [this, snapshot = std::move(snapshot), evaluate] { return run(snapshot, evaluate); });
+  result_ = task->get_future();
+  const auto work = [this, task] {
+    (*task)();
+    on_finished_();
+  };
+  try {
+    thread_ = shm::start_thread("start the thread that evaluates and saves", work);
+  } catch (const shm::Error&) {
+    work();  // training waits, which is better than to end it
+  }
 }
 
 BorderResult BorderTask::take() {
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   return result_.get();
 }
 

@@ -247,6 +247,7 @@ bool Coordinator::may_wait_for_others(std::uint32_t slot) const {
 }
 
 void Coordinator::watch_workers() {
+  crew_.fill_vacancies();
   double limit = parts_.config.worker_timeout;
   if (stop_signal_ != 0) limit = std::min(limit, kStopPatience);
   for (std::uint32_t slot = 0; slot < crew_.size(); ++slot) {

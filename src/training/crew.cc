@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "passel/shm/error.h"
 #include "passel/train/errors.h"
 #include "passel/train/worker.h"
 
@@ -15,6 +16,7 @@ constexpr int kFailuresToGiveUp = 3;
 // Loading libtorch on a busy machine takes seconds; --worker-timeout may be
 // shorter than that, a start is given at least this long.
 constexpr std::chrono::seconds kStartLimit{30};
+constexpr std::chrono::seconds kRetryInterval{1};
 
 // One compute thread a worker: the kernels have no use for more, and a team of
 // OpenMP threads that spins for the small products of the head loses whole time
@@ -136,7 +138,35 @@ void Crew::on_exit(const shm::WorkerExit& exit, std::optional<std::int64_t> tick
   progress_.warn(fmt::format("{}; replacing it", exit.describe()));
   judge(exit, slot, ticket);
   ++respawns_;
-  spawn(exit.slot);
+  replace(exit.slot);
+}
+
+// A machine that has no process to give may have one later. With nobody left to train there is no
+// point in waiting for long.
+void Crew::replace(std::uint32_t slot) {
+  try {
+    spawn(slot);
+    deserted_since_.reset();
+  } catch (const shm::Error& error) {
+    const auto now = Clock::now();
+    if (!slots_[slot].vacant) progress_.warn(fmt::format("{}; trying again", error.what()));
+    slots_[slot].vacant = true;
+    next_try_ = now + kRetryInterval;
+    if (alive() > 0) {
+      deserted_since_.reset();
+    } else if (!deserted_since_) {
+      deserted_since_ = now;
+    } else if (now - *deserted_since_ > kStartLimit) {
+      throw;
+    }
+  }
+}
+
+void Crew::fill_vacancies() {
+  if (dismissed_ || Clock::now() < next_try_) return;
+  for (std::uint32_t slot = 0; slot < size(); ++slot) {
+    if (slots_[slot].vacant) replace(slot);
+  }
 }
 
 // Kills from outside say nothing about the run; a start that fails, or a ticket

@@ -12,8 +12,8 @@ class Error : public std::runtime_error {
  public:
   /// @param operation what was tried, with the values it was tried with
   /// @param code an errno value, or 0 where the kernel was not asked
-  /// @param hint what was expected and what to do about it; where the limit of open files is
-  /// reached (EMFILE, ENFILE), a sentence about that takes its place
+  /// @param hint what was expected and what to do about it; where the limit of open files (EMFILE,
+  /// ENFILE) or of processes (EAGAIN) is reached, a sentence about that takes its place
   Error(std::string_view operation, int code, std::string_view hint = {});
 
   [[nodiscard]] const std::string& operation() const noexcept { return operation_; }

@@ -30,10 +30,11 @@ struct BorderResult {
 };
 
 /// Evaluates and saves snapshots on a thread of its own, one at a time, while
-/// training goes on. For the coordinating thread.
+/// training goes on; on the caller's where no thread can be had. For the
+/// coordinating thread.
 class BorderTask {
  public:
-  /// `on_finished` is called from the task's thread when a result is ready.
+  /// `on_finished` is called from the thread that did the work when a result is ready.
   BorderTask(const Dataset& dataset, const Config& config, CheckpointStore& store,
              std::function<void()> on_finished);
   /// Gives a running evaluation up and waits for a running save.

@@ -66,6 +66,9 @@ class Crew {
   /// run is ending, spawns its replacement. Throws TrainingError when starts or
   /// one ticket keep failing, or --max-respawns is used up.
   void on_exit(const shm::WorkerExit& exit, std::optional<std::int64_t> ticket);
+  /// Tries again, once a second, to spawn replacements that the machine had no process for. Throws
+  /// shm::Error when that has gone on for long and nobody else is alive.
+  void fill_vacancies();
   /// From now on a worker that exits is not replaced; simulated ones are gone.
   void dismiss();
 
@@ -78,10 +81,12 @@ class Crew {
     bool ready = false;
     bool trained = false;    // this incarnation has finished a ticket
     bool condemned = false;  // killed for lack of progress
+    bool vacant = false;     // no replacement could be spawned yet
     Clock::time_point last_progress;
   };
 
   void spawn(std::uint32_t slot);
+  void replace(std::uint32_t slot);
   void judge(const shm::WorkerExit& exit, const Slot& slot, std::optional<std::int64_t> ticket);
   void record(std::uint32_t slot, const char* state);
 
@@ -94,6 +99,8 @@ class Crew {
   std::int64_t respawns_ = 0;
   std::int64_t failed_starts_ = 0;       // in a row
   std::map<std::int64_t, int> crashes_;  // by ticket
+  Clock::time_point next_try_;           // to fill vacancies
+  std::optional<Clock::time_point> deserted_since_;
   bool dismissed_ = false;
   bool simulated_;
   std::vector<std::unique_ptr<Worker>> simulated_workers_;
