@@ -9,8 +9,8 @@ COLOURS = {"adam": "#1f6f8b", "sgd": "#b5541c"}
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Powers of ten, with 2 and 5 times them where the range is narrow."""
-    factors = (1, 2, 5) if high / low < 100 else (1,)
+    """Powers of ten, with more multiples of them the narrower the range is."""
+    factors = range(1, 10) if high / low < 5 else (1, 2, 5) if high / low < 100 else (1,)
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     values = [factor * 10.0**exponent for exponent in exponents for factor in factors]
     return [value for value in values if low <= value <= high]
