@@ -11,6 +11,7 @@
 #include "passel/train/canary.h"
 #include "passel/train/checkpoint_store.h"
 #include "passel/train/errors.h"
+#include "snapshot_states.h"
 
 namespace passel::train {
 namespace {
@@ -42,14 +43,20 @@ TensorView view_of(std::string name, const shm::ParameterSpan& span,
           .bytes = std::as_bytes(std::span(block).subspan(span.begin, span.count))};
 }
 
-void copy_tensor(const SafetensorsFile& file, const std::string& name,
-                 const shm::ParameterSpan& span, std::vector<float>& block) {
+const TensorView& tensor_of(const SafetensorsFile& file, const std::string& name,
+                            const shm::ParameterSpan& span) {
   const TensorView& tensor = file.at(name);
   if (tensor.dtype != DType::kF32 || tensor.shape != span.shape) {
     throw DataError(fmt::format("{}: expected {} to be F32 [{}], got {} [{}]", file.path().string(),
                                 name, fmt::join(span.shape, ", "), dtype_name(tensor.dtype),
                                 fmt::join(tensor.shape, ", ")));
   }
+  return tensor;
+}
+
+void copy_tensor(const SafetensorsFile& file, const std::string& name,
+                 const shm::ParameterSpan& span, std::vector<float>& block) {
+  const TensorView& tensor = tensor_of(file, name, span);
   std::memcpy(block.data() + span.begin, tensor.bytes.data(), tensor.bytes.size());
 }
 
@@ -108,7 +115,9 @@ Snapshot take_snapshot(const TrainingMemory& memory, std::int64_t ticket, std::i
                     .spans = memory.parameters.spans(),
                     .parameters = copy(memory.values()),
                     .older = {},
-                    .optimizers = {}};
+                    .optimizers = {},
+                    .states = memory.states ? copy_states(*memory.states) : std::vector<float>(),
+                    .states_ticket = ticket};
   for (std::int64_t age = 1; age <= memory.schedule.staleness; ++age) {
     snapshot.older.push_back(copy(memory.values(age)));
   }
@@ -128,6 +137,7 @@ void restore_snapshot(const Snapshot& snapshot, const TrainingMemory& memory) {
   for (std::size_t i = 0; i < snapshot.older.size(); ++i) {
     std::ranges::copy(snapshot.older[i], memory.values(static_cast<std::int64_t>(i) + 1).begin());
   }
+  if (memory.states) restore_states(snapshot.states, snapshot.states_ticket, *memory.states);
   const auto optimizers = current_optimizers(memory);
   for (std::size_t i = 0; i < std::min(snapshot.optimizers.size(), optimizers.size()); ++i) {
     optimizers[i].steps->store(snapshot.optimizers[i].steps);
@@ -156,6 +166,10 @@ std::vector<TensorView> checkpoint_tensors(const Snapshot& snapshot, const Confi
             view_of(name(states[s], span.name), span, snapshot.optimizers[owner].blocks[s]));
       }
     }
+  }
+  if (config.stateful) {
+    const auto span = states_span(config);
+    tensors.push_back(view_of(span.name, span, snapshot.states));
   }
   return tensors;
 }
@@ -206,7 +220,9 @@ Snapshot read_snapshot(const SafetensorsFile& file, const CheckpointHeader& head
                     .spans = shm::flat_layout(model.parameters()),
                     .parameters = {},
                     .older = {},
-                    .optimizers = {}};
+                    .optimizers = {},
+                    .states = {},
+                    .states_ticket = header.ticket};
   snapshot.parameters.resize(shm::flat_size(snapshot.spans));
   for (const auto& span : snapshot.spans) copy_tensor(file, span.name, span, snapshot.parameters);
   if (!with_training_state) return snapshot;
@@ -215,6 +231,12 @@ Snapshot read_snapshot(const SafetensorsFile& file, const CheckpointHeader& head
     for (const auto& span : snapshot.spans) {
       copy_tensor(file, version_tensor(snapshot.older.size(), span.name), span, block);
     }
+  }
+  if (header.config.stateful) {
+    const auto span = states_span(header.config);
+    tensor_of(file, span.name, span);  // before memory is taken for it
+    snapshot.states.resize(span.count);
+    copy_tensor(file, span.name, span, snapshot.states);
   }
   for (std::size_t owner = 0; owner < header.optimizer_steps.size(); ++owner) {
     const StateNames name(header.config, owner);

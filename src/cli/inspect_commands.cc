@@ -36,7 +36,7 @@ int run_eval(const Command& command) {
   dataset->load();
   const Model model(dataset->shape(), config.hidden_size, config.seed);
   const auto score = evaluate(read_snapshot(saved.file, saved.header, model, false), *dataset,
-                              config.hidden_size, [] { return false; });
+                              config, [] { return false; });
   if (score->test_accuracy) {
     fmt::print("test_accuracy {:.4f}\n", *score->test_accuracy);
   } else {

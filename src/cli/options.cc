@@ -284,6 +284,7 @@ Command to_command(const Line& line, const CLI::App& chosen) {
     apply(command.config, *line.train, line.train_texts);
     command.simulate = read_simulation(chosen, line, command.config);
     validate(command.config);
+    check_lanes(command.config);
     check_mode_has(*line.train, command.config, "staleness", "ordered");
     check_mode_has(*line.train, command.config, "shards", "sync");
     command.print_config = line.print_config;

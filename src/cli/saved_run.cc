@@ -12,7 +12,8 @@ DatasetOptions dataset_options(const Config& config) {
   return {.name = config.dataset,
           .directory = config.data,
           .seed = config.seed,
-          .adding_steps = config.adding_steps};
+          .adding_steps = config.adding_steps,
+          .document_windows = config.document_windows};
 }
 
 SavedRun open_saved(const std::filesystem::path& target) {
@@ -61,6 +62,15 @@ std::int64_t resume_ticket(const SavedRun& saved, const Config& config, const Ba
         "batches",
         theirs.dataset, theirs.adding_steps, saved.file.path().string(), config.dataset,
         config.adding_steps));
+  }
+  const auto streams = [](const Config& c) {
+    std::string text = fmt::format("--document-windows {}", c.document_windows);
+    if (c.stateful) text += fmt::format(" --stateful --lanes {}", c.lanes);
+    return text;
+  };
+  if (streams(theirs) != streams(config)) {
+    throw UsageError(fmt::format("expected {} as in {}, got {}: its tickets are other batches",
+                                 streams(theirs), saved.file.path().string(), streams(config)));
   }
   if (saved.header.ticket > plan.tickets()) {
     throw UsageError(fmt::format("expected --epochs to cover ticket {} of {}, got only {} tickets",

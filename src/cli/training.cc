@@ -29,6 +29,13 @@ std::int64_t ticket_count(const Config& config, const BatchPlan& plan) {
   return total - total % Schedule::of(config).group;
 }
 
+BatchPlan plan_of(const Config& config, const Dataset& dataset) {
+  if (!config.stateful) {
+    return {dataset.train_size(), config.batch_size, config.epochs, config.seed};
+  }
+  return {Streams(dataset, Split::kTrain, config.lanes, config.batch_size), config.epochs};
+}
+
 void check_against_data(const Config& config, const Dataset& dataset, std::int64_t total) {
   if (total == 0 && config.mode == "sync") {
     throw UsageError(
@@ -138,7 +145,7 @@ FolderLock::~FolderLock() {
 Training::Training(Config run, const std::filesystem::path& from)
     : config(std::move(run)),
       dataset(open_dataset(dataset_options(config))),
-      plan(dataset->train_size(), config.batch_size, config.epochs, config.seed),
+      plan(plan_of(config, *dataset)),
       model(dataset->shape(), config.hidden_size, config.seed),
       total(ticket_count(config, plan)) {
   check_against_data(config, *dataset, total);

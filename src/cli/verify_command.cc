@@ -108,6 +108,7 @@ class Recording {
     }
     Replay& replay = training.replay;
     replay.first = records_[0].version;
+    replay.first_batch = training.start.ticket;
     std::int64_t staleness = 0;
     for (const UpdateRecord& record : records_) {
       if (record.base < begin) {

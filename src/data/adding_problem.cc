@@ -3,21 +3,14 @@
 #include <stdexcept>
 #include <string>
 
-#include "passel/train/errors.h"
+#include "expect_within.h"
 #include "passel/train/philox.h"
 
 namespace passel::train {
 namespace {
 
 constexpr std::int64_t kMaxSamples = std::int64_t{1} << 32;
-
-void expect_within(std::int64_t value, std::int64_t least, std::int64_t most, const char* what) {
-  if (value < least || value > most) {
-    throw UsageError("the adding problem needs " + std::string(what) + " from " +
-                     std::to_string(least) + " to " + std::to_string(most) + ", not " +
-                     std::to_string(value));
-  }
-}
+constexpr const char* kName = "the adding problem";
 
 std::uint64_t stream_of(Split split, std::int64_t index) {
   return static_cast<std::uint64_t>(index) * 2 + (split == Split::kTest ? 1 : 0);
@@ -40,9 +33,9 @@ float write_sample(Philox random, std::int64_t steps, float* x, std::int64_t str
 AddingProblem::AddingProblem(std::uint64_t seed, std::int64_t steps, std::int64_t train_size,
                              std::int64_t test_size)
     : seed_(seed), steps_(steps), train_size_(train_size), test_size_(test_size) {
-  expect_within(steps, kMinSteps, kMaxSteps, "a number of steps");
-  expect_within(train_size, 1, kMaxSamples, "a number of training samples");
-  expect_within(test_size, 1, kMaxSamples, "a number of test samples");
+  expect_within(kName, steps, kMinSteps, kMaxSteps, "a number of steps");
+  expect_within(kName, train_size, 1, kMaxSamples, "a number of training samples");
+  expect_within(kName, test_size, 1, kMaxSamples, "a number of test samples");
 }
 
 void AddingProblem::fill(Split split, std::span<const std::int64_t> indices, float* x,

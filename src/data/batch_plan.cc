@@ -33,14 +33,28 @@ BatchPlan::BatchPlan(std::int64_t train_size, std::int64_t batch_size, std::int6
     : train_size_(train_size), batch_size_(batch_size), epochs_(epochs), seed_(seed) {
   expect_positive(train_size, "the number of training samples");
   expect_positive(batch_size, "the batch size");
-  expect_positive(epochs, "the number of epochs");
   if (train_size > std::numeric_limits<std::uint32_t>::max()) {
     throw UsageError("at most 4294967295 training samples are supported, not " +
                      std::to_string(train_size));
   }
   tickets_per_epoch_ = 1 + (train_size - 1) / batch_size;
-  if (epochs > std::numeric_limits<std::int64_t>::max() / train_size) {
-    throw UsageError(std::to_string(epochs) + " epochs of " + std::to_string(train_size) +
+  check_epochs();
+}
+
+BatchPlan::BatchPlan(const Streams& streams, std::int64_t epochs)
+    : train_size_(streams.batches() * streams.rows()),
+      batch_size_(streams.rows()),
+      epochs_(epochs),
+      seed_(0),
+      tickets_per_epoch_(streams.batches()),
+      streams_(streams) {
+  check_epochs();
+}
+
+void BatchPlan::check_epochs() const {
+  expect_positive(epochs_, "the number of epochs");
+  if (epochs_ > std::numeric_limits<std::int64_t>::max() / train_size_) {
+    throw UsageError(std::to_string(epochs_) + " epochs of " + std::to_string(train_size_) +
                      " samples are more than 2^63 samples; ask for fewer epochs");
   }
 }
@@ -59,9 +73,14 @@ void BatchPlan::indices(std::int64_t ticket, std::vector<std::int64_t>& out) {
     throw std::out_of_range("ticket " + std::to_string(ticket) + " is not one of the " +
                             std::to_string(tickets()) + " tickets of this run");
   }
+  if (streams_) return streams_->indices(ticket % tickets_per_epoch_, out);
   const std::vector<std::uint32_t>& samples = order_of(epoch_of(ticket)).samples;
   const auto first = samples.begin() + ticket % tickets_per_epoch_ * batch_size_;
   out.assign(first, first + size_of(ticket));
+}
+
+void BatchPlan::fresh(std::int64_t ticket, std::span<bool> fresh) {
+  streams_.value().fresh(ticket % tickets_per_epoch_, fresh);
 }
 
 const BatchPlan::EpochOrder& BatchPlan::order_of(std::int64_t epoch) {

@@ -1,6 +1,7 @@
 #include "passel/train/dataset.h"
 
 #include "passel/train/adding_problem.h"
+#include "passel/train/adding_stream.h"
 #include "passel/train/errors.h"
 #include "passel/train/idx_images.h"
 
@@ -15,8 +16,13 @@ std::unique_ptr<Dataset> open_dataset(const DatasetOptions& options) {
     return std::make_unique<AddingProblem>(options.seed, options.adding_steps, options.adding_train,
                                            options.adding_test);
   }
+  if (options.name == "adding-stream") {
+    return std::make_unique<AddingStream>(options.seed, options.adding_steps,
+                                          options.document_windows, options.adding_train,
+                                          options.adding_test);
+  }
   throw UsageError("unknown data set \"" + options.name +
-                   "\"; expected \"fashion-mnist\" or \"adding\"");
+                   "\"; expected \"fashion-mnist\", \"adding\" or \"adding-stream\"");
 }
 
 }  // namespace passel::train

@@ -50,8 +50,7 @@ BorderResult BorderTask::run(const Snapshot& snapshot, bool evaluate) {
                       .param_hash = param_hash(snapshot),
                       .tensor_hashes = tensor_hashes(snapshot)};
   if (evaluate) {
-    result.score = train::evaluate(snapshot, dataset_, config_.hidden_size,
-                                   [this] { return hurried_.load(); });
+    result.score = train::evaluate(snapshot, dataset_, config_, [this] { return hurried_.load(); });
   }
   const auto begin = std::chrono::steady_clock::now();
   try {

@@ -3,15 +3,14 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "passel/kernels/update.h"
 #include "passel/train/batch_loader.h"
+#include "passel/train/carried_state.h"
+#include "test_batches.h"
 
 namespace passel::train {
 namespace {
-
-constexpr std::int64_t kBatch = 250;
 
 // The snapshot's parameters in a model of this thread's own.
 Model model_of(const Snapshot& snapshot, const SampleShape& shape, std::int64_t hidden_size) {
@@ -34,25 +33,26 @@ double squared_error(const at::Tensor& prediction, const at::Tensor& target) {
 }  // namespace
 
 std::optional<Score> evaluate(const Snapshot& snapshot, const Dataset& dataset,
-                              std::int64_t hidden_size, const std::function<bool()>& cancelled) {
+                              const Config& config, const std::function<bool()>& cancelled) {
   const at::NoGradGuard no_grad;
   const SampleShape shape = dataset.shape();
-  Model model = model_of(snapshot, shape, hidden_size);
-  const std::int64_t total = dataset.test_size();
+  Model model = model_of(snapshot, shape, config.hidden_size);
+  TestBatches batches(dataset, config);
   std::vector<std::byte> memory(
-      static_cast<std::size_t>(kBatch * (shape.steps * shape.features * 4 + 8) + 64));
+      static_cast<std::size_t>(batches.rows() * (shape.steps * shape.features * 4 + 8) + 64));
   std::vector<std::int64_t> indices;
+  Model::State state = model.initial_state(batches.rows());
   double sum = 0;  // correct answers, or squared errors
-  for (std::int64_t begin = 0; begin < total; begin += kBatch) {
+  for (std::int64_t k = 0; k < batches.count(); ++k) {
     if (cancelled()) return std::nullopt;
-    indices.resize(static_cast<std::size_t>(std::min(kBatch, total - begin)));
-    std::iota(indices.begin(), indices.end(), begin);
+    batches.indices(k, indices);
     const Batch batch = fill_batch(dataset, Split::kTest, indices, memory);
-    const at::Tensor prediction = model.predict(batch.x);
+    if (config.stateful) begin_anew(state, batches.fresh(k));
+    const at::Tensor prediction = model.predict(batch.x, config.stateful ? &state : nullptr);
     sum += shape.classes > 0 ? prediction.argmax(1).eq(batch.target).sum().item<double>()
                              : squared_error(prediction.squeeze(1), batch.target);
   }
-  const double mean = sum / static_cast<double>(total);
+  const double mean = sum / static_cast<double>(batches.samples());
   if (shape.classes > 0) return Score{.test_accuracy = mean, .test_loss = {}};
   return Score{.test_accuracy = {}, .test_loss = mean};
 }

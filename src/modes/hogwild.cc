@@ -1,7 +1,5 @@
 #include "passel/train/hogwild.h"
 
-#include <cmath>
-
 namespace passel::train {
 
 HogwildMode::HogwildMode(const Config& config, const TrainingMemory& memory, const Model& model,
@@ -18,15 +16,13 @@ bool HogwildMode::begin(const Grant& /*grant*/, const std::function<bool()>& /*n
   return true;
 }
 
-Versions HogwildMode::commit(const Grant& grant, float loss,
-                             std::span<const at::Tensor> gradients) noexcept {
-  const auto gradient = [&](std::size_t i) { return gradients[i].const_data_ptr<float>(); };
-  const double square = optimizer_.squared_norm(gradient);
-  if (!std::isfinite(loss) || !std::isfinite(square)) return {base_, Done::kRejected};
+Versions HogwildMode::commit(const Grant& grant, const Gradient& gradient) noexcept {
+  if (!gradient.finite()) return {base_, Done::kRejected};
+  const auto values = [&](std::size_t i) { return gradient.values[i].const_data_ptr<float>(); };
   const std::int64_t version = counters_->version.fetch_add(1);
   const Optimizer::Point live{values_, state_};
-  optimizer_.apply(live, live, gradient, square, optimizer_.stale_lr(grant.lr, version - base_),
-                   state_.steps->fetch_add(1) + 1);
+  optimizer_.apply(live, live, values, gradient.squared_norm,
+                   optimizer_.stale_lr(grant.lr, version - base_), state_.steps->fetch_add(1) + 1);
   return {base_, version};
 }
 

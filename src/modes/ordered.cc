@@ -1,7 +1,5 @@
 #include "passel/train/ordered.h"
 
-#include <cmath>
-
 namespace passel::train {
 
 OrderedMode::OrderedMode(const Config& config, const TrainingMemory& memory, const Model& model,
@@ -23,16 +21,13 @@ bool OrderedMode::begin(const Grant& grant, const std::function<bool()>& news) {
   return true;
 }
 
-Versions OrderedMode::commit(const Grant& grant, float loss,
-                             std::span<const at::Tensor> gradients) noexcept {
-  const auto& spans = commits_.optimizer().spans();
-  const std::span<float> block = commits_.gradient(grant.ticket);
-  write_gradients(gradients, spans, block);
-  const double square = commits_.optimizer().squared_norm(
-      [&](std::size_t i) { return block.data() + spans[i].begin; });
-  const bool accepted = std::isfinite(loss) && std::isfinite(square);
-  commits_.publish(grant.ticket,
-                   {.squared_norm = square, .lr = grant.lr, .loss = loss, .accepted = accepted});
+Versions OrderedMode::commit(const Grant& grant, const Gradient& gradient) noexcept {
+  write_gradients(gradient.values, commits_.optimizer().spans(), commits_.gradient(grant.ticket));
+  const bool accepted = gradient.finite();
+  commits_.publish(grant.ticket, {.squared_norm = gradient.squared_norm,
+                                  .lr = grant.lr,
+                                  .loss = gradient.loss,
+                                  .accepted = accepted});
   help();
   const Schedule& schedule = commits_.schedule();
   return {schedule.base_of(grant.ticket),

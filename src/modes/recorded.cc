@@ -1,7 +1,5 @@
 #include "passel/train/recorded.h"
 
-#include <cmath>
-
 namespace passel::train {
 
 RecordedMode::RecordedMode(const Config& config, const TrainingMemory& memory, const Model& model,
@@ -14,17 +12,16 @@ bool RecordedMode::begin(const Grant& /*grant*/, const std::function<bool()>& /*
   return true;
 }
 
-Versions RecordedMode::commit(const Grant& grant, float loss,
-                              std::span<const at::Tensor> gradients) noexcept {
+Versions RecordedMode::commit(const Grant& grant, const Gradient& gradient) noexcept {
   // First of all: who waits for room among the versions may wait for this one.
   commits_.stop_reading();
-  const Optimizer& optimizer = commits_.optimizer();
-  const double square =
-      optimizer.squared_norm([&](std::size_t i) { return gradients[i].const_data_ptr<float>(); });
-  if (!std::isfinite(loss) || !std::isfinite(square)) return {base_, Done::kRejected};
-  write_gradients(gradients, optimizer.spans(), commits_.gradient());
-  const std::int64_t version = commits_.hand_in(
-      grant.ticket, {.squared_norm = square, .lr = grant.lr, .base = base_, .loss = loss});
+  if (!gradient.finite()) return {base_, Done::kRejected};
+  write_gradients(gradient.values, commits_.optimizer().spans(), commits_.gradient());
+  const std::int64_t version =
+      commits_.hand_in(grant.ticket, {.squared_norm = gradient.squared_norm,
+                                      .lr = grant.lr,
+                                      .base = base_,
+                                      .loss = gradient.loss});
   parent_.ring();
   return {base_, version};
 }

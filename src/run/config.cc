@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "passel/train/config_fields.h"
 #include "passel/train/errors.h"
@@ -57,6 +58,21 @@ void check_staleness_options(const Config& config) {
   }
 }
 
+void check_stateful(const Config& config) {
+  if (config.stateful && config.dataset != "adding-stream") {
+    throw UsageError(
+        fmt::format("stateful: expected false with the dataset {}, got true. Its samples do not "
+                    "follow on each other; those of adding-stream do.",
+                    config.dataset));
+  }
+  if (!config.stateful && config.lanes != Config{}.lanes) {
+    throw UsageError(
+        fmt::format("lanes: expected {} where the run is not stateful, got {}. Only a stateful run "
+                    "has lanes: add --stateful, or leave it out.",
+                    Config{}.lanes, config.lanes));
+  }
+}
+
 // linear and cosine span the epochs: with others even the tickets already trained would have had
 // other rates.
 void check_epochs(const Config& config, std::int64_t epochs) {
@@ -84,6 +100,7 @@ void validate(const Config& config) {
   }
   check_learning_rate(config);
   check_staleness_options(config);
+  check_stateful(config);
   if (config.dataset == "fashion-mnist" && config.data.empty()) {
     throw UsageError(
         "data: expected the folder of Fashion-MNIST, got nothing. "
@@ -103,7 +120,23 @@ Config with_overrides(Config config, const Overrides& overrides) {
   if (overrides.worker_timeout) config.worker_timeout = *overrides.worker_timeout;
   if (overrides.quiet) config.quiet = *overrides.quiet;
   validate(config);
+  check_lanes(config);
   return config;
+}
+
+// A ticket waits for the one `lanes` before it. In the ordered modes that is no wait if it is
+// committed anyway when the ticket begins; in the others if more lanes than workers' tickets exist.
+void check_lanes(const Config& config) {
+  if (!config.stateful) return;
+  const auto [least, because] =
+      config.mode == "ordered" ? std::pair(config.staleness + 1, "one more than --staleness")
+      : config.mode == "sync"  ? std::pair(config.shards, "as many as --shards")
+                               : std::pair(2 * config.workers, "two a worker");
+  if (config.lanes >= least) return;
+  throw UsageError(fmt::format(
+      "lanes: expected at least {} ({}) with the mode {}, got {}. With fewer lanes workers would "
+      "wait for each other's states.",
+      least, because, config.mode, config.lanes));
 }
 
 nlohmann::json to_json(const Config& config) {

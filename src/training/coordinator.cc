@@ -26,6 +26,9 @@ constexpr double kBorderPatience = 20;
 // Rejected gradients leave the parameters as they are. After so many different
 // batches in a row the next one will not do better.
 constexpr std::int64_t kHopeless = 50;
+// Mode hogwild, stateful: how many windows one lane may fall behind the others when its worker
+// stands still.
+constexpr std::int64_t kLaneRounds = 64;
 
 Crew::Clock::duration from_seconds(double seconds) {
   return duration_cast<Crew::Clock::duration>(duration<double>(seconds));
@@ -56,7 +59,17 @@ Coordinator::Coordinator(const Parts& parts, BatchPlan plan, std::int64_t first_
   }
   if (commits_ || arrivals_) tickets_.set_window(ticket_window(parts.config));
   if (commits_) tickets_.set_group(commits_->schedule().group);
+  // In the ordered modes the version that a ticket reads says that the state is there.
+  if (parts.memory.states && !commits_) tickets_.set_lanes(parts.config.lanes);
+  if (parts.memory.states && !commits_ && !arrivals_) {
+    tickets_.set_window(kLaneRounds * parts.config.lanes);
+  }
   set_border(border_after(first_ticket));
+}
+
+void Coordinator::set_replay(const Replay& replay) {
+  replay_ = replay;
+  if (parts_.memory.states) replayed_.insert(replay.batches.begin(), replay.batches.end());
 }
 
 Outcome Coordinator::run() {
@@ -218,9 +231,15 @@ void Coordinator::grant_ticket(std::uint32_t slot) {
   tickets_.grant(slot);
   const auto index = static_cast<std::size_t>(ticket - replay_.first);
   const std::int64_t batch = replay_.batches.empty() ? ticket : replay_.batches[index];
-  grants_[slot].try_put(loader_.fill(ticket, batch, lease.value()));
+  grants_[slot].try_put(loader_.fill(ticket, batch, lease.value(), begins_anew(batch)));
   // The worker may be waiting for a commit that comes of this very ticket.
   if (commits_) commits_->bell().ring();
+}
+
+// A ticket that was rejected left zeros, and is not in the record that is repeated.
+bool Coordinator::begins_anew(std::int64_t batch) const {
+  const std::int64_t before = batch - parts_.config.lanes;
+  return !replayed_.empty() && before >= replay_.first_batch && !replayed_.contains(before);
 }
 
 std::int64_t Coordinator::border_after(std::int64_t ticket) const {

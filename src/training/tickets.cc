@@ -8,9 +8,24 @@ Tickets::Tickets(std::int64_t first, std::int64_t total, std::uint32_t slots)
     : fresh_(first), total_(total), border_(total), window_(total), done_(first), held_(slots) {}
 
 std::optional<std::int64_t> Tickets::next() const {
-  if (!lost_.empty()) return lost_.front();
-  if (fresh_ < border_ && fresh_ - oldest_open() < window_) return fresh_;
+  for (const std::int64_t ticket : lost_) {
+    if (!must_wait(ticket)) return ticket;
+  }
+  const std::int64_t end = std::min(border_, oldest_open() + window_);
+  for (std::int64_t ticket = fresh_; ticket < end; ++ticket) {
+    if (!must_wait(ticket)) return ticket;
+    // Those after a whole round wait for tickets of this one.
+    if (ticket == fresh_ + lanes_ - 1) break;
+  }
   return std::nullopt;
+}
+
+bool Tickets::must_wait(std::int64_t ticket) const {
+  if (lanes_ == 0) return false;
+  const std::int64_t before = ticket - lanes_;
+  return before >= fresh_ || std::ranges::binary_search(lost_, before) ||
+         std::ranges::any_of(
+             held_, [&](const auto& held) { return std::ranges::count(held, before) > 0; });
 }
 
 bool Tickets::suits(std::uint32_t slot, std::size_t depth,
@@ -32,11 +47,13 @@ bool Tickets::suits(std::uint32_t slot, std::size_t depth,
 }
 
 void Tickets::grant(std::uint32_t slot) {
-  if (!lost_.empty()) {
-    held_[slot].push_back(lost_.front());
-    lost_.pop_front();
+  const std::int64_t ticket = next().value();
+  held_[slot].push_back(ticket);
+  if (ticket < fresh_) {
+    lost_.erase(std::ranges::find(lost_, ticket));
   } else {
-    held_[slot].push_back(fresh_++);
+    while (fresh_ < ticket) lost_.push_back(fresh_++);
+    ++fresh_;
   }
 }
 

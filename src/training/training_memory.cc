@@ -5,6 +5,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "passel/train/carried_state.h"
 #include "passel/train/errors.h"
 
 namespace passel::train {
@@ -15,6 +16,7 @@ constexpr std::size_t kPage = 4096;
 constexpr const char* kCommits = "commits";
 constexpr const char* kArrivals = "arrivals";
 constexpr const char* kReplay = "replay";
+constexpr const char* kStates = "states";
 
 // Mode recorded: a worker that computes holds one version, and the others are not to wait for it
 // unless it is very slow. One less is the most that a gradient can be stale, which a replay must be
@@ -74,6 +76,9 @@ class Creator {
   shm::ArrivalRing<Arrival> arrivals(const shm::ArrivalRing<Arrival>::Settings& settings) const {
     return shm::ArrivalRing<Arrival>::create(arena_, kArrivals, settings);
   }
+  shm::LaneStates states(std::int64_t lanes, std::size_t floats) const {
+    return shm::LaneStates::create(arena_, kStates, static_cast<std::uint32_t>(lanes), floats);
+  }
   std::span<std::byte> bytes(const char* name, std::size_t count) const {
     return arena_.bytes(arena_.add(name, count, kPage));
   }
@@ -103,6 +108,9 @@ class Opener {
   }
   shm::ArrivalRing<Arrival> arrivals(const shm::ArrivalRing<Arrival>::Settings& settings) const {
     return shm::ArrivalRing<Arrival>::open(arena_, kArrivals, settings.versions);
+  }
+  shm::LaneStates states(std::int64_t /*lanes*/, std::size_t /*floats*/) const {
+    return shm::LaneStates::open(arena_, kStates);
   }
   std::span<std::byte> bytes(const char* name, std::size_t /*count*/) const {
     return arena_.bytes(arena_.find(name));
@@ -143,6 +151,7 @@ TrainingMemory lay_out(const Blocks& blocks, const Config& config, const Model& 
       .gradients = {},
       .commits = {},
       .arrivals = {},
+      .states = {},
       .counters = blocks.template array<RunCounters>("counters", 1).data(),
       .done = blocks.template queue<Done>("done",
                                           {.producers = workers, .capacity = 2 * kGrantDepth + 2}),
@@ -164,6 +173,9 @@ TrainingMemory lay_out(const Blocks& blocks, const Config& config, const Model& 
         blocks.arrivals({.processes = workers,
                          .versions = static_cast<std::uint32_t>(version_count(config)),
                          .window = 2 * ticket_window(config)});
+  }
+  if (config.stateful) {
+    memory.states = blocks.states(config.lanes, state_floats(model, config.batch_size));
   }
   return memory;
 }
@@ -210,7 +222,9 @@ std::uint32_t batch_count(const Config& config) {
 std::size_t batch_bytes(const Config& config, const SampleShape& shape) {
   const auto batch = static_cast<std::size_t>(config.batch_size);
   const auto values = static_cast<std::size_t>(shape.steps * shape.features) * batch;
-  return (values * sizeof(float) + batch * sizeof(std::int64_t) + 64 + kPage - 1) / kPage * kPage;
+  const std::size_t bytes =
+      values * sizeof(float) + batch * (sizeof(std::int64_t) + sizeof(bool)) + 64;
+  return (bytes + kPage - 1) / kPage * kPage;
 }
 
 std::size_t TrainingMemory::capacity(const Config& config, const Model& model,
@@ -226,7 +240,11 @@ std::size_t TrainingMemory::capacity(const Config& config, const Model& model,
   const std::size_t per_worker = 64UL * 1024;  // rings, crash record
   const std::size_t window =
       ticket_window(config) * std::size_t{256} + (replay.bases.size() + 1) * sizeof(std::int64_t);
-  return flat + batches + window + static_cast<std::size_t>(config.workers) * per_worker +
+  const std::size_t states = config.stateful
+                                 ? 2 * static_cast<std::size_t>(config.lanes) *
+                                       (state_floats(model, config.batch_size) * sizeof(float) + 64)
+                                 : 0;
+  return flat + batches + window + states + static_cast<std::size_t>(config.workers) * per_worker +
          (4UL << 20);
 }
 

@@ -1,5 +1,6 @@
 #include "passel/train/worker.h"
 
+#include <fmt/format.h>
 #include <malloc.h>
 #include <spdlog/spdlog.h>
 
@@ -30,6 +31,7 @@ Worker::Worker(const shm::Arena& arena, std::uint32_t slot, std::uint32_t incarn
       mode_(make_mode(config_, memory_, model_, slot)),
       grants_(memory_.grants.at(slot).consumer()),
       done_(memory_.done.producer(slot)) {
+  if (memory_.states) carried_.emplace(*memory_.states, model_, config_.batch_size);
   report({.ticket = Done::kReady, .lease = {.slot = slot, .incarnation = incarnation}});
 }
 
@@ -71,34 +73,43 @@ bool Worker::compute_next(const std::function<bool()>& news) {
 }
 
 Done Worker::compute(const Grant& grant) {
-  const auto x = shm::to_tensor(arena_, grant.x);
-  const auto target = shm::to_tensor(arena_, grant.target);
-  if (!x || !target) {
-    throw std::runtime_error("ticket " + std::to_string(grant.ticket) +
-                             ": the grant's tensor handles are damaged");
-  }
+  const at::Tensor x = tensor_of(grant, grant.x), target = tensor_of(grant, grant.target);
   const at::Tensor dropout =
-      dropout_factors(config_.dropout, config_.seed, grant.batch, x->size(1), config_.hidden_size);
-  const at::Tensor loss = model_.loss(*x, *target, dropout);
-  loss.backward();
-  collect_gradients();
-  const auto value = loss.item<float>();
-  const Versions versions = mode_->commit(grant, value, gradients_);
+      dropout_factors(config_.dropout, config_.seed, grant.batch, x.size(1), config_.hidden_size);
+  Model::State state;
+  if (carried_) state = carried_->read(grant.batch, tensor_of(grant, grant.fresh));
+  const at::Tensor loss = model_.loss(x, target, dropout, carried_ ? &state : nullptr);
+  const Gradient gradient = take_gradient(loss);
+  // Before the ticket can be seen to be done.
+  if (carried_) carried_->write(grant.batch, gradient.finite() ? &state : nullptr);
+  const Versions versions = mode_->commit(grant, gradient);
   return {.ticket = grant.ticket,
           .lease = grant.lease,
           .base_version = versions.base,
           .applied_version = versions.applied,
-          .loss = value};
+          .loss = gradient.loss};
+}
+
+at::Tensor Worker::tensor_of(const Grant& grant, const shm::TensorHandle& handle) const {
+  auto tensor = shm::to_tensor(arena_, handle);
+  if (tensor) return *std::move(tensor);
+  throw std::runtime_error(
+      fmt::format("ticket {}: the grant's tensor handles are damaged", grant.ticket));
 }
 
 // Takes the gradients away from the parameters, so that the next backward
 // stores its own instead of adding to these.
-void Worker::collect_gradients() {
+Gradient Worker::take_gradient(const at::Tensor& loss) {
+  loss.backward();
   gradients_.clear();
+  double square = 0;
   for (const auto& [name, parameter] : model_.parameters()) {
-    gradients_.push_back(parameter.grad().contiguous());
+    const at::Tensor& gradient = gradients_.emplace_back(parameter.grad().contiguous());
+    square += kernels::squared_norm(gradient.const_data_ptr<float>(),
+                                    static_cast<std::size_t>(gradient.numel()));
     parameter.mutable_grad().reset();
   }
+  return {.loss = loss.item<float>(), .values = gradients_, .squared_norm = square};
 }
 
 void Worker::report(const Done& done) {

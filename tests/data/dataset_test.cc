@@ -17,6 +17,14 @@ TEST(OpenDataset, KnowsTheAddingProblem) {
   EXPECT_EQ(data->size(Split::kTest), 2000);
 }
 
+TEST(OpenDataset, KnowsTheAddingStream) {
+  const auto data =
+      open_dataset({.name = "adding-stream", .adding_steps = 30, .adding_train = 500});
+  EXPECT_EQ(data->shape(), (SampleShape{30, 2, 0}));
+  EXPECT_EQ(data->size(Split::kTrain), 500);
+  EXPECT_TRUE(data->begins_document(Split::kTrain, 0));
+}
+
 TEST(OpenDataset, KnowsSizesAndShapeOfImagesBeforeLoading) {
   const passel::testing::TemporaryFolder folder;
   passel::testing::ImageSet{.rows = 6, .columns = 3, .train = 40, .test = 20}.write(folder.path());

@@ -206,5 +206,35 @@ TEST(Config, OverridesAreValidated) {
               StartsWith("workers: expected"));
 }
 
+TEST(Config, IsStatefulOnlyWithAStreamAndHasLanesOnlyThen) {
+  EXPECT_THAT(refusal({{"stateful", true}}),
+              HasSubstr("stateful: expected false with the dataset fashion-mnist, got true"));
+  EXPECT_THAT(refusal({{"dataset", "adding"}, {"stateful", true}}), HasSubstr("adding-stream do"));
+  EXPECT_THAT(refusal({{"dataset", "adding-stream"}, {"lanes", 4}}),
+              HasSubstr("lanes: expected 8 where the run is not stateful, got 4"));
+  EXPECT_NO_THROW(
+      config_from_json({{"dataset", "adding-stream"}, {"stateful", true}, {"lanes", 1}}));
+}
+
+// How many tickets can be computed at once is what the lanes have to be for.
+TEST(Config, NamesTheLanesThatAStatefulRunNeeds) {
+  const auto expect_least = [](Config config, std::int64_t least, const char* reason) {
+    config.dataset = "adding-stream";
+    config.stateful = true;
+    config.lanes = least;
+    EXPECT_NO_THROW(check_lanes(config));
+    config.lanes = least - 1;
+    EXPECT_THAT(error_of<UsageError>([&] { check_lanes(config); }),
+                HasSubstr("lanes: expected at least " + std::to_string(least) + " (" + reason +
+                          ") with the mode " + config.mode));
+    config.stateful = false;
+    EXPECT_NO_THROW(check_lanes(config));
+  };
+  expect_least({.mode = "hogwild", .workers = 3}, 6, "two a worker");
+  expect_least({.mode = "recorded", .workers = 4}, 8, "two a worker");
+  expect_least({.mode = "ordered", .staleness = 3, .workers = 9}, 4, "one more than --staleness");
+  expect_least({.mode = "sync", .shards = 5}, 5, "as many as --shards");
+}
+
 }  // namespace
 }  // namespace passel::train

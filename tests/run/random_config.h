@@ -52,6 +52,8 @@ inline Config random_config(std::mt19937_64& random) {
   if (config.mode != "ordered") config.delay_compensation = 0;
   if (config.mode == "sync" || config.momentum == 0) config.momentum_correction = false;
   if (config.mode == "recorded") config.momentum_correction = false;
+  if (config.dataset != "adding-stream") config.stateful = false;
+  if (!config.stateful) config.lanes = Config{}.lanes;
   return config;
 }
 

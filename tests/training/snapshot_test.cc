@@ -117,6 +117,37 @@ TEST_F(SnapshotTest, OfAnOrderedRunKeepsTheVersionsThatAreStillRead) {
   EXPECT_EQ(restored.optimizers[7 % 2].steps->load(), 6);
 }
 
+// Lanes 0, 1, 2 have had 3, 3 and 2 tickets; a lane of a run that has just begun has none.
+TEST_F(SnapshotTest, OfAStatefulRunKeepsWhatTheNewestTicketOfEachLaneLeft) {
+  config_.dataset = "adding-stream";
+  config_.stateful = true;
+  config_.lanes = 3;
+  config_.batch_size = 4;
+  for (const std::int64_t tickets : {8, 2}) {
+    shm::Arena arena = shm::Arena::create("test", TrainingMemory::capacity(config_, model_));
+    const TrainingMemory memory = TrainingMemory::create(arena, config_, model_);
+    for (std::int64_t ticket = 0; ticket < tickets; ++ticket) {
+      memory.states->leave(ticket, [&](std::span<float> place) {
+        for (float& value : place) value = static_cast<float>(ticket) + 0.5F;
+      });
+    }
+    const SafetensorsFile file = open_checkpoint(save(take_snapshot(memory, tickets, 0)));
+    EXPECT_EQ(file.at("streams/state").shape, (std::vector<std::int64_t>{3, 2, 1, 4, 5}));
+
+    shm::Arena other = shm::Arena::create("test", TrainingMemory::capacity(config_, model_));
+    const TrainingMemory restored = TrainingMemory::create(other, config_, model_);
+    restore_snapshot(read_snapshot(file, read_header(file), model_, true), restored);
+    for (std::int64_t ticket = tickets; ticket < tickets + 3; ++ticket) {
+      const auto found = restored.states->find(ticket - 3);
+      ASSERT_EQ(found.empty(), ticket < 3) << ticket;
+      if (ticket >= 3) {
+        EXPECT_EQ(found[39], static_cast<float>(ticket - 3) + 0.5F);
+      }
+    }
+    std::filesystem::remove_all(folder_);
+  }
+}
+
 TEST_F(SnapshotTest, WithPrivateStateGoesToTheSlotsThereAre) {
   config_.optimizer_state = "private";
   const Snapshot snapshot = filled_snapshot();

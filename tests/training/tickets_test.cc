@@ -86,6 +86,61 @@ TEST(Tickets, OfAResumedRunBeginWhereItStopped) {
   EXPECT_EQ(sut.done(), 7);
 }
 
+TEST(Tickets, WaitForTheOneBeforeThemInTheirLaneAndAreGrantedAsSoonAsItIsDone) {
+  Tickets sut(0, 100, 2);
+  sut.set_lanes(3);
+  for (int i = 0; i < 3; ++i) sut.grant(0);
+  EXPECT_EQ(sut.next(), std::nullopt) << "each lane has a ticket under way";
+  EXPECT_TRUE(sut.finish(0, 1));
+  EXPECT_EQ(sut.next(), 4) << "3 waits for 0 and is passed over";
+  sut.grant(1);
+  EXPECT_EQ(sut.fresh(), 5);
+  EXPECT_EQ(sut.next(), std::nullopt);
+  EXPECT_EQ(sut.oldest_open(), 0);
+  EXPECT_TRUE(sut.finish(0, 0));
+  EXPECT_EQ(sut.next(), 3);
+  sut.grant(1);
+  EXPECT_EQ(sut.lose(1), 2U) << "what was passed over counts when it was granted only";
+  EXPECT_EQ(sut.next(), 3);
+  sut.set_border(0);
+  EXPECT_EQ(sut.border(), 5) << "those passed over are before it";
+}
+
+// Random grants, ends and deaths: no ticket is granted before its predecessor is done, each is done
+// once, and while a slot has room in lanes enough there always is a ticket.
+TEST(Tickets, OfLanesAreEachDoneOnceAndInTheOrderOfTheirLane) {
+  constexpr std::int64_t kTotal = 400, kLanes = 6;
+  constexpr std::uint32_t kSlots = 3, kDepth = 2;
+  for (std::uint32_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    Tickets sut(0, kTotal, kSlots);
+    sut.set_lanes(kLanes);
+    std::set<std::int64_t> done;
+    while (sut.done() < kTotal) {
+      const auto slot = static_cast<std::uint32_t>(random() % kSlots);
+      const auto held = sut.held(slot);
+      if (random() % 20 == 0) {
+        sut.lose(slot);
+      } else if (held.size() < kDepth && random() % 2 == 0) {
+        const auto next = sut.next();
+        if (!next) {
+          ASSERT_GT(sut.fresh(), kTotal - kLanes) << "a lane is free while a slot is";
+          continue;
+        }
+        ASSERT_TRUE(*next < kLanes || done.contains(*next - kLanes)) << *next;
+        sut.grant(slot);
+      } else if (!held.empty()) {
+        const std::int64_t ticket = held[random() % held.size()];
+        ASSERT_TRUE(sut.finish(slot, ticket));
+        ASSERT_TRUE(done.insert(ticket).second) << ticket;
+      }
+    }
+    EXPECT_EQ(std::ssize(done), kTotal);
+    EXPECT_TRUE(sut.quiescent());
+  }
+}
+
 // Random grants, ends and deaths against a model: each ticket ends once, and
 // at every quiescent point exactly the tickets before the border are done.
 TEST(Tickets, AreEachDoneOnceUnderRandomDeaths) {

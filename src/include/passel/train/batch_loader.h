@@ -22,18 +22,22 @@ class BatchLoader {
   /// Writes batch(ticket) into the leased buffer and returns the grant for it.
   Grant fill(std::int64_t ticket, const shm::Lease& lease) { return fill(ticket, ticket, lease); }
   /// The same with the batch and the learning rate of another ticket.
-  Grant fill(std::int64_t ticket, std::int64_t batch, const shm::Lease& lease);
+  /// @param anew of a stateful run: no row has a past
+  Grant fill(std::int64_t ticket, std::int64_t batch, const shm::Lease& lease, bool anew = false);
 
   const BatchPlan& plan() const { return plan_; }
   const LearningRate& lr() const { return lr_; }
 
  private:
+  at::Tensor fresh_rows(std::int64_t batch, bool anew, std::span<std::byte> memory);
+
   const Dataset& dataset_;
   BatchPlan plan_;
   LearningRate lr_;
   const shm::Arena& arena_;
   std::span<std::byte> batches_;
   std::size_t stride_;
+  bool stateful_;
   std::vector<std::int64_t> indices_;  // of the batch being filled
 };
 
@@ -42,6 +46,7 @@ class BatchLoader {
 struct Batch {
   at::Tensor x;
   at::Tensor target;
+  std::span<std::byte> rest;  // of `memory`
 };
 Batch fill_batch(const Dataset& dataset, Split split, std::span<const std::int64_t> indices,
                  std::span<std::byte> memory);

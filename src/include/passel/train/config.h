@@ -17,10 +17,13 @@ struct Config {
   std::string dataset = "fashion-mnist";
   std::filesystem::path data = "/usr/share/datasets/fashion-mnist";
   std::int64_t adding_steps = 50;
+  std::int64_t document_windows = 8;  ///< data set adding-stream: in the mean
 
   // model
   std::int64_t hidden_size = 128;
   double dropout = 0;
+  bool stateful = false;
+  std::int64_t lanes = 8;  ///< stateful
 
   // optimisation
   std::int64_t epochs = 8;
@@ -77,6 +80,10 @@ Config with_overrides(Config config, const Overrides& overrides);
 /// Throws UsageError for the first member that is out of range, not finite or
 /// at odds with another one: "KEY: expected ..., got .... HINT".
 void validate(const Config& config);
+
+/// Throws UsageError where a stateful run has fewer lanes than it could compute tickets at once.
+/// For a run that begins or goes on, as one that is repeated may have other workers.
+void check_lanes(const Config& config);
 
 /// All members, one key each, so that config_from_json() gives the same Config.
 nlohmann::json to_json(const Config& config);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <unordered_set>
 #include <vector>
 
 #include "passel/shm/buffer_pool.h"
@@ -65,7 +66,7 @@ class Coordinator {
               std::int64_t total_tickets, std::set<std::int64_t> borders = {});
 
   /// Repeats a recorded run: tickets are its updates. Before run().
-  void set_replay(Replay replay) { replay_ = std::move(replay); }
+  void set_replay(const Replay& replay);
   /// Called for each ticket that is done, once. Before run().
   void set_observer(std::function<void(const Done&)> observer) { observer_ = std::move(observer); }
 
@@ -94,6 +95,7 @@ class Coordinator {
 
   void grant_tickets();
   void grant_ticket(std::uint32_t slot);
+  bool begins_anew(std::int64_t batch) const;
   std::int64_t border_after(std::int64_t ticket) const;
   void set_border(std::int64_t ticket);
   bool quiescent();
@@ -112,6 +114,7 @@ class Coordinator {
   Parts parts_;
   std::set<std::int64_t> borders_;
   Replay replay_;
+  std::unordered_set<std::int64_t> replayed_;  // batches of a stateful run that is repeated
   std::function<void(const Done&)> observer_;
   BatchLoader loader_;
   CheckpointStore store_;

@@ -49,18 +49,24 @@ class Dataset {
   /// Throws std::out_of_range for an index outside the split, std::logic_error before load().
   virtual void fill(Split split, std::span<const std::int64_t> indices, float* x,
                     Targets targets) const = 0;
+
+  /// Of a data set that is one long sequence cut into samples (windows): whether the sample has
+  /// nothing to do with the one before it. After load() from any number of threads; throws as
+  /// fill() does.
+  virtual bool begins_document(Split /*split*/, std::int64_t /*index*/) const { return true; }
 };
 
 /// Where the Debian package dataset-fashion-mnist puts its files.
 inline constexpr const char* kFashionMnistDirectory = "/usr/share/datasets/fashion-mnist";
 
 struct DatasetOptions {
-  std::string name = "fashion-mnist";    ///< "fashion-mnist" or "adding"
+  std::string name = "fashion-mnist";    ///< "fashion-mnist", "adding" or "adding-stream"
   std::filesystem::path directory = {};  ///< of IDX files; empty: kFashionMnistDirectory
   std::uint64_t seed = 0;                ///< of generated data
-  std::int64_t adding_steps = 50;        ///< length of a sequence, at least 2
-  std::int64_t adding_train = 20000;
+  std::int64_t adding_steps = 50;        ///< length of a sequence or window, at least 2
+  std::int64_t adding_train = 20000;     ///< sequences or windows
   std::int64_t adding_test = 2000;
+  std::int64_t document_windows = 8;  ///< of the stream, in the mean
 };
 
 /// Opens the named data set without loading it. Throws UsageError for an unknown name or a size

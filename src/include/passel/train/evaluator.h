@@ -20,9 +20,10 @@ struct Score {
   bool higher_is_better() const { return test_accuracy.has_value(); }
 };
 
-/// Evaluates the snapshot's parameters on the whole test split, in any thread.
+/// Evaluates the snapshot's parameters on the whole test split, in any thread. Those of a stateful
+/// run read it as streams, up to one a row of a batch, and carry the state from window to window.
 /// `cancelled` is asked between batches; an evaluation cut short gives nullopt.
 std::optional<Score> evaluate(const Snapshot& snapshot, const Dataset& dataset,
-                              std::int64_t hidden_size, const std::function<bool()>& cancelled);
+                              const Config& config, const std::function<bool()>& cancelled);
 
 }  // namespace passel::train

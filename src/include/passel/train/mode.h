@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <span>
@@ -14,6 +15,17 @@ namespace passel::train {
 struct Versions {
   std::int64_t base;
   std::int64_t applied;
+};
+
+/// What was computed of a ticket.
+struct Gradient {
+  float loss;
+  std::span<const at::Tensor> values;  ///< one a parameter, in the order of the layout
+  double squared_norm;                 ///< of all of them
+
+  /// Neither the loss nor any element is not a finite number: what is not is rejected whole,
+  /// because one NaN in the shared parameters reaches every worker.
+  bool finite() const noexcept { return std::isfinite(loss) && std::isfinite(squared_norm); }
 };
 
 /// How a worker reads the shared parameters and how its gradients reach them. One object per
@@ -31,11 +43,9 @@ class Mode {
   /// @return false: there was news first
   virtual bool begin(const Grant& grant, const std::function<bool()>& news) = 0;
 
-  /// Takes one gradient per parameter, in the order of the layout. Clips them to the configured
-  /// norm over all of them. Rejects them whole when the loss or an element is not finite, because
-  /// one NaN in the shared parameters reaches every worker.
-  virtual Versions commit(const Grant& grant, float loss,
-                          std::span<const at::Tensor> gradients) noexcept = 0;
+  /// Applies the gradient, or hands it in to be applied, clipped to the configured norm; rejects it
+  /// where it is not finite. From here on others may see that the ticket is done.
+  virtual Versions commit(const Grant& grant, const Gradient& gradient) noexcept = 0;
 };
 
 /// The mode of the configuration, for the worker of a slot; `model` must outlive it.

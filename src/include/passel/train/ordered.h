@@ -15,8 +15,7 @@ class OrderedMode final : public Mode {
               std::uint32_t slot);
 
   bool begin(const Grant& grant, const std::function<bool()>& news) override;
-  Versions commit(const Grant& grant, float loss,
-                  std::span<const at::Tensor> gradients) noexcept override;
+  Versions commit(const Grant& grant, const Gradient& gradient) noexcept override;
 
  private:
   void help() noexcept;

@@ -20,6 +20,7 @@ enum class RandomPurpose : std::uint32_t {
   kParameters = 3,
   kInitialState = 4,
   kDropout = 5,
+  kAddingStream = 6,
 };
 
 /// The random numbers of (seed, purpose, stream), where a stream is a ticket, an epoch or the

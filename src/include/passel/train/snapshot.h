@@ -33,6 +33,8 @@ struct Snapshot {
   // Mode ordered: those of 1, 2 ... updates before, which tickets to come are computed from.
   std::vector<std::vector<float>> older;
   std::vector<OptimizerSnapshot> optimizers;
+  std::vector<float> states;       // of a stateful run: what each lane's newest ticket left,
+  std::int64_t states_ticket = 0;  // of those before this one
 };
 
 /// Copies the state out. Call while no worker holds a ticket.
@@ -44,7 +46,8 @@ void restore_snapshot(const Snapshot& snapshot, const TrainingMemory& memory);
 
 /// A checkpoint's tensors: parameters under their own names, optimiser state as
 /// "optimizer/STATE/NAME", private state as "optimizer/worker-SLOT/STATE/NAME",
-/// older parameter versions as "version-AGE/NAME".
+/// older parameter versions as "version-AGE/NAME", the states of a stateful run as "streams/state"
+/// [lanes, 2 (h, c), layers, B, S].
 /// The views point into the snapshot.
 std::vector<TensorView> checkpoint_tensors(const Snapshot& snapshot, const Config& config);
 Metadata checkpoint_metadata(const Snapshot& snapshot, const Config& config,

@@ -20,8 +20,12 @@ class Tickets {
   void set_window(std::int64_t window) { window_ = window; }
   /// So many tickets make a step, from which all of the next step's begin.
   void set_group(std::int64_t group) { group_ = group; }
+  /// A ticket is granted only when the one `lanes` before it is done. One that has to wait is
+  /// passed over, for those of other lanes.
+  void set_lanes(std::int64_t lanes) { lanes_ = lanes; }
 
-  /// The ticket to grant next: lost ones first, then fresh ones up to the border.
+  /// The ticket to grant next: lost ones and such as were passed over first, then fresh ones up to
+  /// the border.
   std::optional<std::int64_t> next() const;
   /// Whether the slot should be the one that gets next(). Tickets of one step are spread, since a
   /// step takes as long as whoever has most of it: false where another slot has fewer of it and
@@ -49,18 +53,22 @@ class Tickets {
   /// Every ticket before the border is done, none later has begun.
   bool quiescent() const;
 
-  std::int64_t fresh() const { return fresh_; }  ///< first ticket never granted
+  /// The first ticket that was neither granted nor passed over.
+  std::int64_t fresh() const { return fresh_; }
   std::int64_t total() const { return total_; }
   std::int64_t done() const { return done_; }  ///< including those before `first`
 
  private:
+  bool must_wait(std::int64_t ticket) const;
+
   std::int64_t fresh_;
   std::int64_t total_;
   std::int64_t border_;
   std::int64_t window_;
   std::int64_t group_ = 1;
+  std::int64_t lanes_ = 0;  // 0: none waits for another
   std::int64_t done_;
-  std::deque<std::int64_t> lost_;  // to be granted again, oldest first
+  std::deque<std::int64_t> lost_;  // or passed over; to be granted, oldest first
   std::vector<std::deque<std::int64_t>> held_;
 };
 

@@ -12,6 +12,7 @@
 #include "passel/shm/arrival_ring.h"
 #include "passel/shm/buffer_pool.h"
 #include "passel/shm/commit_ring.h"
+#include "passel/shm/lane_states.h"
 #include "passel/shm/queue.h"
 #include "passel/shm_torch/shared_parameters.h"
 #include "passel/shm_torch/tensor_handle.h"
@@ -34,6 +35,7 @@ struct Grant {
   double lr;
   shm::TensorHandle x;       // [T, B, I]
   shm::TensorHandle target;  // [B]
+  shm::TensorHandle fresh;   // [B] bool, of a stateful run: rows that begin without a past
 };
 
 /// Worker to parent: a ticket is done. The first message of an incarnation has
@@ -84,6 +86,7 @@ struct Replay {
   std::int64_t first = 0;             ///< version of the first update
   std::vector<std::int64_t> bases;    ///< version that each update was computed from
   std::vector<std::int64_t> batches;  ///< ticket whose batch that was
+  std::int64_t first_batch = 0;       ///< tickets before it were done before the first update
 };
 
 /// The arena of a training run. The parent creates all of it before the first
@@ -96,6 +99,7 @@ struct TrainingMemory {
   std::vector<std::span<float>> gradients;  // modes ordered, sync; recorded: one a worker
   std::optional<shm::CommitRing<Contribution>> commits;  // modes ordered and sync
   std::optional<shm::ArrivalRing<Arrival>> arrivals;     // mode recorded
+  std::optional<shm::LaneStates> states;                 // of a stateful run
   RunCounters* counters;
   shm::SimpleQueue<Done> done;                  // one producer per worker slot
   std::vector<shm::SimpleQueue<Grant>> grants;  // one per worker slot
@@ -130,7 +134,7 @@ std::uint32_t ticket_window(const Config& config);
 
 /// Batch buffers of a run: enough for every worker's grants and one being filled.
 std::uint32_t batch_count(const Config& config);
-/// One batch: x [T, B, I] floats, then targets [B] of 8 bytes, rounded to 4 KiB.
+/// One batch: x [T, B, I] floats, then targets [B] of 8 bytes, then a byte a row, rounded to 4 KiB.
 std::size_t batch_bytes(const Config& config, const SampleShape& shape);
 
 }  // namespace passel::train

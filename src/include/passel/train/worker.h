@@ -3,9 +3,11 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "passel/shm/worker.h"
+#include "passel/train/carried_state.h"
 #include "passel/train/mode.h"
 #include "passel/train/model.h"
 #include "passel/train/training_memory.h"
@@ -39,7 +41,8 @@ class Worker {
   void keep(const Grant& grant);
   bool compute_next(const std::function<bool()>& news);
   Done compute(const Grant& grant);
-  void collect_gradients();
+  Gradient take_gradient(const at::Tensor& loss);
+  at::Tensor tensor_of(const Grant& grant, const shm::TensorHandle& handle) const;
   void report(const Done& done);
 
   const shm::Arena& arena_;
@@ -47,6 +50,7 @@ class Worker {
   Model model_;
   TrainingMemory memory_;
   std::unique_ptr<Mode> mode_;
+  std::optional<CarriedState> carried_;  // of a stateful run
   shm::SimpleQueue<Grant>::Consumer grants_;
   shm::SimpleQueue<Done>::Producer done_;
   std::deque<Grant> waiting_;  // by ticket
