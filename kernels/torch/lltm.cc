@@ -41,34 +41,15 @@ RowsByLength rows_by_length(const Tensor& x, const Tensor& lengths) {
   return result;
 }
 
-Tensor in_single_precision(const Tensor& tensor) {
-  return tensor.to(at::kFloat);
-}
-
 }  // namespace
 
 LltmResult lltm_of_any_type(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                            const Tensor& h0, const Tensor& c0) {
-  if (!at::isReducedFloatingType(x.scalar_type())) {
-    const auto result = call_lltm_forward(x, weight, bias, h0, c0);
-    return {std::get<0>(result), std::get<1>(result), std::get<2>(result)};
-  }
-  for (const Tensor& other : {weight, bias, h0}) {
-    TORCH_CHECK_TYPE(other.scalar_type() == x.scalar_type(), "lltm expected weight, bias and h0 ",
-                     "of type ", x.scalar_type(), " as x, got ", other.scalar_type());
-  }
-  TORCH_CHECK_TYPE(c0.scalar_type() == x.scalar_type() || c0.scalar_type() == at::kFloat,
-                   "lltm expected c0 of type Float or ", x.scalar_type(), ", got ",
-                   c0.scalar_type());
-  if (x.is_cuda() && has_cuda_kernels()) {
-    const auto result = call_lltm_forward(x, weight, bias, h0, in_single_precision(c0));
-    return {std::get<0>(result), std::get<1>(result), std::get<2>(result)};
-  }
-  const auto result = call_lltm_forward(in_single_precision(x), in_single_precision(weight),
-                                        in_single_precision(bias), in_single_precision(h0),
-                                        in_single_precision(c0));
-  return {std::get<0>(result).to(x.scalar_type()), std::get<1>(result).to(x.scalar_type()),
-          std::get<2>(result)};
+                            const Tensor& h0, const Tensor& c0, std::int64_t keep_every) {
+  const bool widen =
+      at::isReducedFloatingType(x.scalar_type()) && c0.scalar_type() == x.scalar_type();
+  const auto result =
+      call_lltm_forward(x, weight, bias, h0, widen ? c0.to(at::kFloat) : c0, keep_every);
+  return {std::get<0>(result), std::get<1>(result), std::get<2>(result)};
 }
 
 std::tuple<Tensor, Tensor> lltm_one_step(const Tensor& input, const Tensor& weights,
@@ -83,7 +64,8 @@ std::tuple<Tensor, Tensor> lltm_one_step(const Tensor& input, const Tensor& weig
 
 // Between two ends of sequences the batch is a dense one: its longest rows.
 LltmResult lltm_of_lengths(const Tensor& x_in, const Tensor& weight, const Tensor& bias,
-                           const Tensor& h0, const Tensor& c0, const Tensor& lengths_in) {
+                           const Tensor& h0, const Tensor& c0, const Tensor& lengths_in,
+                           std::int64_t keep_every) {
   const RowsByLength by_length = rows_by_length(x_in, lengths_in);
   const std::vector<std::int64_t>& lengths = by_length.lengths;
   const auto batch = static_cast<std::int64_t>(lengths.size());
@@ -91,7 +73,7 @@ LltmResult lltm_of_lengths(const Tensor& x_in, const Tensor& weight, const Tenso
   const Tensor x = x_in.index_select(1, by_length.rows);
   Tensor empty, h = h0.index_select(0, by_length.rows), c = c0.index_select(0, by_length.rows);
   // Checks all arguments and gives the states their types.
-  std::tie(empty, h, c) = lltm(x.narrow(0, 0, 0), weight, bias, h, c);
+  std::tie(empty, h, c) = lltm(x.narrow(0, 0, 0), weight, bias, h, c, keep_every);
 
   std::vector<Tensor> pieces, ends_h, ends_c;
   std::int64_t active = batch;
@@ -109,7 +91,7 @@ LltmResult lltm_of_lengths(const Tensor& x_in, const Tensor& weight, const Tenso
     const std::int64_t end = lengths[static_cast<std::size_t>(active - 1)];
     const Tensor segment = x.narrow(0, now, end - now).narrow(1, 0, active);
     Tensor hidden;
-    std::tie(hidden, h, c) = lltm(segment, weight, bias, h, c);
+    std::tie(hidden, h, c) = lltm(segment, weight, bias, h, c, keep_every);
     pieces.push_back(at::constant_pad_nd(hidden, {0, 0, 0, batch - active}));
     now = end;
   }

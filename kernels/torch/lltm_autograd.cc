@@ -37,10 +37,12 @@ Tensor kept_parameter(AutogradContext* ctx, const std::string& name) {
 class LltmFunction : public torch::autograd::Function<LltmFunction> {
  public:
   static variable_list forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
-                               const Tensor& bias, const Tensor& h0, const Tensor& c0) {
+                               const Tensor& bias, const Tensor& h0, const Tensor& c0,
+                               std::int64_t keep_every) {
     const at::AutoDispatchBelowADInplaceOrView guard;
     const auto [hidden, h_last, c_last, cells, gates, packed] =
-        call_lltm_forward(x, weight, bias, h0, c0);
+        call_lltm_forward(x, weight, bias, h0, c0, keep_every);
+    ctx->saved_data["keep_every"] = keep_every;
     ctx->save_for_backward({x, h0, c0, hidden, cells, gates, packed});
     keep_parameter(ctx, "weight", weight);
     keep_parameter(ctx, "bias", bias);
@@ -56,10 +58,11 @@ class LltmFunction : public torch::autograd::Function<LltmFunction> {
     const auto given = [&](std::size_t i) {
       return grads[i].defined() ? std::optional(grads[i]) : std::nullopt;
     };
-    auto [by_x, by_weight, by_bias, by_h0, by_c0] = call_lltm_backward(
-        saved[0], kept_parameter(ctx, "weight"), kept_parameter(ctx, "bias"), saved[1], saved[2],
-        saved[3], saved[4], saved[5], saved[6], given(0), given(1), given(2), mask);
-    return {by_x, by_weight, by_bias, by_h0, by_c0};
+    auto [by_x, by_weight, by_bias, by_h0, by_c0] =
+        call_lltm_backward(saved[0], kept_parameter(ctx, "weight"), kept_parameter(ctx, "bias"),
+                           saved[1], saved[2], saved[3], saved[4], saved[5], saved[6], given(0),
+                           given(1), given(2), mask, ctx->saved_data["keep_every"].toInt());
+    return {by_x, by_weight, by_bias, by_h0, by_c0, Tensor()};
   }
 };
 
@@ -70,8 +73,9 @@ bool requires_grad(const std::optional<Tensor>& tensor) {
 }  // namespace
 
 LltmForwardResult lltm_forward_autograd(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                        const Tensor& h0, const Tensor& c0) {
-  const auto r = LltmFunction::apply(x, weight, bias, h0, c0);
+                                        const Tensor& h0, const Tensor& c0,
+                                        std::int64_t keep_every) {
+  const auto r = LltmFunction::apply(x, weight, bias, h0, c0, keep_every);
   return {r[0], r[1], r[2], r[3], r[4], r[5]};
 }
 
@@ -80,7 +84,8 @@ LltmGrads lltm_backward_autograd(const Tensor& x, const Tensor& weight, const Te
                                  const Tensor& cells, const Tensor& gates, const Tensor& packed,
                                  const std::optional<Tensor>& grad_hidden,
                                  const std::optional<Tensor>& grad_h_last,
-                                 const std::optional<Tensor>& grad_c_last, LltmMask mask) {
+                                 const std::optional<Tensor>& grad_c_last, LltmMask mask,
+                                 std::int64_t keep_every) {
   const bool differentiable =
       at::GradMode::is_enabled() &&
       (requires_grad(x) || requires_grad(weight) || requires_grad(bias) || requires_grad(h0) ||
@@ -92,7 +97,7 @@ LltmGrads lltm_backward_autograd(const Tensor& x, const Tensor& weight, const Te
   }
   const at::AutoDispatchBelowADInplaceOrView guard;
   return call_lltm_backward(x, weight, bias, h0, c0, hidden, cells, gates, packed, grad_hidden,
-                            grad_h_last, grad_c_last, mask);
+                            grad_h_last, grad_c_last, mask, keep_every);
 }
 
 }  // namespace passel::detail

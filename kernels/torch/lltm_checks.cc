@@ -1,4 +1,5 @@
 #include <ATen/TensorUtils.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/clone.h>
 
 #include <string_view>
@@ -28,11 +29,12 @@ void expect_kind(std::string_view name, const at::Tensor& tensor, const at::Tens
 }  // namespace
 
 void check_lltm_forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                        const at::Tensor& h0, const at::Tensor& c0) {
+                        const at::Tensor& h0, const at::Tensor& c0, std::int64_t keep_every) {
   const at::ScalarType type = x.scalar_type();
-  const bool full = type == at::kFloat || type == at::kDouble;
-  TORCH_CHECK_TYPE(full || (at::isReducedFloatingType(type) && !x.is_cpu()),
-                   "lltm expected x of type Float or Double, got ", type);
+  TORCH_CHECK_TYPE(
+      type == at::kFloat || type == at::kDouble || type == at::kHalf || type == at::kBFloat16,
+      "lltm expected x of type Float, Double, Half or BFloat16, got ", type);
+  TORCH_CHECK_VALUE(keep_every >= 0, "lltm expected keep_every of 0 or more, got ", keep_every);
   TORCH_CHECK_VALUE(x.dim() == 3 && h0.dim() == 2,
                     "lltm expected x [T, B, I] and h0 [B, S], got x ", x.sym_sizes(), " and h0 ",
                     h0.sym_sizes());
@@ -51,7 +53,7 @@ void check_lltm_backward(const at::Tensor& x, const at::Tensor& h0, const at::Te
                          const at::Tensor& cells, const at::Tensor& gates, const at::Tensor& packed,
                          const std::optional<at::Tensor>& grad_hidden,
                          const std::optional<at::Tensor>& grad_h_last,
-                         const std::optional<at::Tensor>& grad_c_last) {
+                         const std::optional<at::Tensor>& grad_c_last, std::int64_t keep_every) {
   const auto steps = x.sym_size(0), batch = x.sym_size(1), state = h0.sym_size(1);
   const auto expect = [&](std::string_view name, const std::optional<at::Tensor>& tensor,
                           std::string_view letters, c10::SymIntArrayRef expected,
@@ -62,12 +64,27 @@ void check_lltm_backward(const at::Tensor& x, const at::Tensor& h0, const at::Te
   };
   const at::ScalarType type = x.scalar_type(), sums = type_of_sums(x);
   expect("hidden", hidden, "[T, B, S]", {steps, batch, state}, type);
-  expect("cells", cells, "[T, B, S]", {steps, batch, state}, sums);
-  expect("gates", gates, "[T, B, 3S]", {steps, batch, state * 3}, sums);
-  expect("packed", packed, "as lltm_forward returned it", {packed_elements(x, h0)}, type);
+  const bool all = keep_every == 0;
+  expect("cells", cells, all ? "[T, B, S]" : "[T / keep_every, B, S]",
+         {steps_kept(steps, keep_every), batch, state}, sums);
+  expect("gates", gates, all ? "[T, B, 3S]" : "[0, B, 3S]",
+         {all ? steps : c10::SymInt(0), batch, state * 3}, sums);
+  expect("packed", packed, "as lltm_forward returned it", {packed_elements(x, h0)}, sums);
   expect("grad_hidden", grad_hidden, "[T, B, S]", {steps, batch, state}, type);
   expect("grad_h_last", grad_h_last, "[B, S]", {batch, state}, type);
   expect("grad_c_last", grad_c_last, "[B, S]", {batch, state}, sums);
+}
+
+c10::SymInt steps_kept(const c10::SymInt& steps, std::int64_t keep_every) {
+  return keep_every == 0 ? steps : (steps + (keep_every - 1)) / keep_every;
+}
+
+at::Tensor kept_cells(const at::Tensor& cells, std::int64_t keep_every) {
+  if (keep_every == 0) return cells;
+  const std::int64_t steps = cells.size(0);
+  const at::Tensor regular = cells.slice(0, keep_every - 1, steps, keep_every);
+  if (steps % keep_every == 0) return regular.clone(at::MemoryFormat::Contiguous);
+  return at::cat({regular, cells.narrow(0, steps - 1, 1)});
 }
 
 at::ScalarType type_of_sums(const at::Tensor& x) {

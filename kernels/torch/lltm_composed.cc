@@ -2,6 +2,7 @@
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/elu.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/sigmoid.h>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "lltm_ops.h"
+#include "plain_weights.h"
 
 // The cell in ATen's operators: for devices without a kernel of ours, and, since
 // autograd can differentiate it, for derivatives of the second order and above.
@@ -24,16 +26,23 @@ namespace {
 
 using at::Tensor;
 
+// In the type of sums.
 struct Sequences {
   Tensor hidden, cells, gates;
 };
+
+// h as the next step reads it: of the values that `type` has. For autograd it is h.
+Tensor rounded(const Tensor& h, at::ScalarType type) {
+  return h.scalar_type() == type ? h : h + (h.to(type).to(h.scalar_type()) - h).detach();
+}
 
 Tensor stack_steps(const std::vector<Tensor>& steps, const Tensor& x, std::int64_t columns) {
   return steps.empty() ? at::zeros({0, x.size(1), columns}, x.options()) : at::stack(steps);
 }
 
+// All arguments in the type of sums, h rounded to `type`.
 Sequences run(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& h0,
-              const Tensor& c0) {
+              const Tensor& c0, at::ScalarType type) {
   const std::int64_t state = h0.size(1);
   const Tensor weight_h_t = weight.narrow(1, 0, state).t();
   const Tensor from_x = at::linear(x, weight.narrow(1, state, x.size(2)), bias);
@@ -43,7 +52,7 @@ Sequences run(const Tensor& x, const Tensor& weight, const Tensor& bias, const T
     const auto z = at::addmm(from_x.select(0, t), h, weight_h_t).chunk(3, 1);
     const Tensor i = at::sigmoid(z[0]), o = at::sigmoid(z[1]), g = at::elu(z[2]);
     c = c + g * i;
-    h = at::tanh(c) * o;
+    h = rounded(at::tanh(c) * o, type);
     gates.push_back(at::cat({i, o, g}, 1));
     cells.push_back(c);
     hidden.push_back(h);
@@ -107,26 +116,39 @@ LltmGrads gradients(const Tensor& x, const Tensor& weight, const Tensor& h0, con
   return grads;
 }
 
-void refuse_half(const Tensor& x) {
-  TORCH_CHECK_TYPE(!at::isReducedFloatingType(x.scalar_type()),
-                   "lltm_forward expected x of type Float or Double, got ", x.scalar_type(),
-                   ": load libpassel_cuda.so, or call lltm(), which converts");
-}
-
 Tensor in_type(const Tensor& tensor, at::ScalarType type) {
   return tensor.defined() ? tensor.to(type) : tensor;
+}
+
+// Those of the arguments: all but the one by c0 are of x's type.
+LltmGrads in_types_of_arguments(const LltmGrads& grads, at::ScalarType type) {
+  const auto& [by_x, by_weight, by_bias, by_h0, by_c0] = grads;
+  return {in_type(by_x, type), in_type(by_weight, type), in_type(by_bias, type),
+          in_type(by_h0, type), by_c0};
+}
+
+std::optional<Tensor> in_type(const std::optional<Tensor>& tensor, at::ScalarType type) {
+  return tensor ? std::optional(in_type(*tensor, type)) : tensor;
 }
 
 }  // namespace
 
 LltmForwardResult lltm_forward_composed(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                        const Tensor& h0, const Tensor& c0) {
-  check_lltm_forward(x, weight, bias, h0, c0);
-  refuse_half(x);
-  const auto [hidden, cells, gates] = run(x, weight, bias, h0, c0);
-  const Tensor packed = at::zeros({packed_elements(x, h0)}, x.options());
-  packed.narrow(0, 0, weight.numel()).copy_(weight.reshape({-1}));
-  return {hidden, last_step(hidden, h0), last_step(cells, c0), cells, gates, packed};
+                                        const Tensor& h0, const Tensor& c0,
+                                        std::int64_t keep_every) {
+  check_lltm_forward(x, weight, bias, h0, c0, keep_every);
+  const at::ScalarType type = x.scalar_type(), sums = type_of_sums(x);
+  const auto [hidden_s, cells, gates] =
+      run(x.to(sums), weight.to(sums), bias.to(sums), h0.to(sums), c0, type);
+  const Tensor hidden = hidden_s.to(type);
+  const Tensor packed = at::zeros({packed_elements(x, h0)}, c0.options());
+  PlainWeights(packed, type, h0.size(1), x.size(2)).read(weight, bias);
+  return {hidden,
+          last_step(hidden, h0),
+          last_step(cells, c0),
+          kept_cells(cells, keep_every),
+          keep_every == 0 ? gates : at::empty({0, x.size(1), 3 * h0.size(1)}, c0.options()),
+          packed};
 }
 
 LltmGrads lltm_backward_composed(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -134,13 +156,20 @@ LltmGrads lltm_backward_composed(const Tensor& x, const Tensor& weight, const Te
                                  const Tensor& cells, const Tensor& gates, const Tensor& packed,
                                  const std::optional<Tensor>& grad_hidden,
                                  const std::optional<Tensor>& grad_h_last,
-                                 const std::optional<Tensor>& grad_c_last, LltmMask mask) {
-  check_lltm_forward(x, weight, bias, h0, c0);
-  check_lltm_backward(x, h0, hidden, cells, gates, packed, grad_hidden, grad_h_last, grad_c_last);
-  refuse_half(x);
-  const Tensor weight_then = packed.narrow(0, 0, weight.numel()).view(weight.sizes());
-  return gradients(x, weight_then, h0, c0, {.hidden = hidden, .cells = cells, .gates = gates},
-                   grad_hidden, grad_h_last, grad_c_last, mask);
+                                 const std::optional<Tensor>& grad_c_last, LltmMask mask,
+                                 std::int64_t keep_every) {
+  check_lltm_forward(x, weight, bias, h0, c0, keep_every);
+  check_lltm_backward(x, h0, hidden, cells, gates, packed, grad_hidden, grad_h_last, grad_c_last,
+                      keep_every);
+  const at::ScalarType type = x.scalar_type(), sums = type_of_sums(x);
+  const PlainWeights then(packed.contiguous(), type, h0.size(1), x.size(2));
+  const Tensor x_s = x.to(sums), weight_s = then.all.to(sums), h0_s = h0.to(sums);
+  const Sequences saved = keep_every == 0
+                              ? Sequences{.hidden = hidden.to(sums), .cells = cells, .gates = gates}
+                              : run(x_s, weight_s, then.bias.to(sums), h0_s, c0, type);
+  return in_types_of_arguments(gradients(x_s, weight_s, h0_s, c0, saved, in_type(grad_hidden, sums),
+                                         in_type(grad_h_last, sums), grad_c_last, mask),
+                               type);
 }
 
 LltmGrads lltm_backward_recomputed(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -150,17 +179,13 @@ LltmGrads lltm_backward_recomputed(const Tensor& x, const Tensor& weight, const 
                                    const std::optional<Tensor>& grad_c_last, const LltmMask& mask) {
   // What is computed in single precision stays so under autocast.
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-  check_lltm_forward(x, weight, bias, h0, c0);
+  check_lltm_forward(x, weight, bias, h0, c0, 0);
   const at::ScalarType type = x.scalar_type(), sums = type_of_sums(x);
-  const auto in_sums = [sums](const std::optional<Tensor>& tensor) {
-    return in_type(tensor.value_or(Tensor()), sums);
-  };
-  const Tensor x_s = in_sums(x), weight_s = in_sums(weight), h0_s = in_sums(h0);
-  auto [by_x, by_weight, by_bias, by_h0, by_c0] =
-      gradients(x_s, weight_s, h0_s, c0, run(x_s, weight_s, in_sums(bias), h0_s, c0),
-                in_sums(grad_hidden), in_sums(grad_h_last), grad_c_last, mask);
-  return {in_type(by_x, type), in_type(by_weight, type), in_type(by_bias, type),
-          in_type(by_h0, type), by_c0};
+  const Tensor x_s = x.to(sums), weight_s = weight.to(sums), h0_s = h0.to(sums);
+  return in_types_of_arguments(
+      gradients(x_s, weight_s, h0_s, c0, run(x_s, weight_s, bias.to(sums), h0_s, c0, type),
+                in_type(grad_hidden, sums), in_type(grad_h_last, sums), grad_c_last, mask),
+      type);
 }
 
 }  // namespace passel::detail

@@ -16,28 +16,29 @@ using at::Tensor;
 // The cell state adds up over the steps, so it stays in single precision.
 template <c10::DeviceType device>
 detail::LltmResult lltm_autocast(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                 const Tensor& h0, const Tensor& c0) {
+                                 const Tensor& h0, const Tensor& c0, std::int64_t keep_every) {
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const auto type = at::autocast::get_autocast_dtype(device);
   const auto cast = [&](const Tensor& tensor) {
     return at::autocast::cached_cast(type, tensor, device);
   };
   return lltm(cast(x), cast(weight), cast(bias), cast(h0),
-              at::autocast::cached_cast(at::kFloat, c0, device));
+              at::autocast::cached_cast(at::kFloat, c0, device), keep_every);
 }
 
 }  // namespace
 
 detail::LltmResult lltm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& h0,
-                        const Tensor& c0) {
+                        const Tensor& c0, std::int64_t keep_every) {
   static const auto op = find_operator<decltype(lltm)>("passel::lltm");
-  return op.call(x, weight, bias, h0, c0);
+  return op.call(x, weight, bias, h0, c0, keep_every);
 }
 
 detail::LltmResult lltm_padded(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                               const Tensor& h0, const Tensor& c0, const Tensor& lengths) {
+                               const Tensor& h0, const Tensor& c0, const Tensor& lengths,
+                               std::int64_t keep_every) {
   static const auto op = find_operator<decltype(lltm_padded)>("passel::lltm_padded");
-  return op.call(x, weight, bias, h0, c0, lengths);
+  return op.call(x, weight, bias, h0, c0, lengths, keep_every);
 }
 
 std::tuple<Tensor, Tensor> lltm_cell(const Tensor& input, const Tensor& weights, const Tensor& bias,
@@ -49,9 +50,9 @@ std::tuple<Tensor, Tensor> lltm_cell(const Tensor& input, const Tensor& weights,
 namespace detail {
 
 LltmForwardResult call_lltm_forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                    const Tensor& h0, const Tensor& c0) {
+                                    const Tensor& h0, const Tensor& c0, std::int64_t keep_every) {
   static const auto op = find_operator<LltmForward>("passel::lltm_forward");
-  return op.call(x, weight, bias, h0, c0);
+  return op.call(x, weight, bias, h0, c0, keep_every);
 }
 
 bool has_cuda_kernels() {
@@ -64,34 +65,36 @@ LltmGrads call_lltm_backward(const Tensor& x, const Tensor& weight, const Tensor
                              const Tensor& cells, const Tensor& gates, const Tensor& packed,
                              const std::optional<Tensor>& grad_hidden,
                              const std::optional<Tensor>& grad_h_last,
-                             const std::optional<Tensor>& grad_c_last, LltmMask mask) {
+                             const std::optional<Tensor>& grad_c_last, LltmMask mask,
+                             std::int64_t keep_every) {
   static const auto op = find_operator<LltmBackward>("passel::lltm_backward");
   return op.call(x, weight, bias, h0, c0, hidden, cells, gates, packed, grad_hidden, grad_h_last,
-                 grad_c_last, mask);
+                 grad_c_last, mask, keep_every);
 }
 
 }  // namespace detail
 
 TORCH_LIBRARY(passel, library) {
   library.def(
-      "lltm(Tensor x, Tensor weight, Tensor bias, Tensor h0, Tensor c0) -> "
+      "lltm(Tensor x, Tensor weight, Tensor bias, Tensor h0, Tensor c0, int keep_every=0) -> "
       "(Tensor hidden, Tensor h_last, Tensor c_last)",
       detail::lltm_of_any_type);
   library.def(
-      "lltm_padded(Tensor x, Tensor weight, Tensor bias, Tensor h0, Tensor c0, Tensor lengths) -> "
-      "(Tensor hidden, Tensor h_last, Tensor c_last)",
+      "lltm_padded(Tensor x, Tensor weight, Tensor bias, Tensor h0, Tensor c0, Tensor lengths, "
+      "int keep_every=0) -> (Tensor hidden, Tensor h_last, Tensor c_last)",
       detail::lltm_of_lengths);
   library.def(
       "lltm_cell(Tensor input, Tensor weights, Tensor bias, Tensor old_h, Tensor old_cell) -> "
       "(Tensor new_h, Tensor new_cell)",
       detail::lltm_one_step);
   library.def(
-      "lltm_forward(Tensor x, Tensor weight, Tensor bias, Tensor h0, Tensor c0) -> "
+      "lltm_forward(Tensor x, Tensor weight, Tensor bias, Tensor h0, Tensor c0, "
+      "int keep_every=0) -> "
       "(Tensor hidden, Tensor h_last, Tensor c_last, Tensor cells, Tensor gates, Tensor packed)");
   library.def(
       "lltm_backward(Tensor x, Tensor weight, Tensor bias, Tensor h0, Tensor c0, Tensor hidden, "
       "Tensor cells, Tensor gates, Tensor packed, Tensor? grad_hidden, Tensor? grad_h_last, "
-      "Tensor? grad_c_last, bool[5] mask) -> "
+      "Tensor? grad_c_last, bool[5] mask, int keep_every=0) -> "
       "(Tensor grad_x, Tensor grad_weight, Tensor grad_bias, Tensor grad_h0, Tensor grad_c0)");
 }
 

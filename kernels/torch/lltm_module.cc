@@ -25,6 +25,8 @@ LLTMImpl::LLTMImpl(const LLTMOptions& options) : options(options) {
       options.hidden_size(), " and num_layers ", options.num_layers());
   TORCH_CHECK_VALUE(options.dropout() >= 0 && options.dropout() <= 1,
                     "LLTM expected dropout between 0 and 1, got ", options.dropout());
+  TORCH_CHECK_VALUE(options.keep_every() >= 0, "LLTM expected keep_every of 0 or more, got ",
+                    options.keep_every());
   LLTMImpl::reset();
 }
 
@@ -49,7 +51,8 @@ void LLTMImpl::reset() {
 void LLTMImpl::pretty_print(std::ostream& stream) const {
   stream << std::boolalpha << "passel::nn::LLTM(input_size=" << options.input_size()
          << ", hidden_size=" << options.hidden_size() << ", num_layers=" << options.num_layers()
-         << ", dropout=" << options.dropout() << ", batch_first=" << options.batch_first() << ")";
+         << ", dropout=" << options.dropout() << ", batch_first=" << options.batch_first()
+         << ", keep_every=" << options.keep_every() << ")";
 }
 
 LLTMImpl::State LLTMImpl::initial_state(const Tensor& x, const std::optional<State>& state) const {
@@ -81,9 +84,10 @@ std::tuple<Tensor, LLTMImpl::State> LLTMImpl::forward(const Tensor& x,
     if (k > 0) sequence = at::dropout(sequence, options.dropout(), is_training());
     const Tensor h = h0.select(0, k), c = c0.select(0, k);
     Tensor h_end, c_end;
-    std::tie(sequence, h_end, c_end) = lengths.defined()
-                                           ? lltm_padded(sequence, weights, biases, h, c, lengths)
-                                           : lltm(sequence, weights, biases, h, c);
+    std::tie(sequence, h_end, c_end) =
+        lengths.defined()
+            ? lltm_padded(sequence, weights, biases, h, c, lengths, options.keep_every())
+            : lltm(sequence, weights, biases, h, c, options.keep_every());
     h_ends.push_back(h_end);
     c_ends.push_back(c_end);
   }

@@ -14,9 +14,11 @@ using LltmResult = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 // hidden [T, B, S], h_last [B, S], c_last [B, S], and for lltm_backward: cells
 // [T, B, S], gates [T, B, 3S] after activation, packed (the weights as they were
-// read, in an order of the backend's own, but of one size on all of them). Where x
-// is of a 16-bit type, which only the CUDA kernels take, c, cells and gates are of
-// type Float and all others of x's type.
+// read, in a form of the backend's own, but of one size on all of them). With
+// keep_every = k > 0 cells are those after every k-th step and the last alone, and
+// gates are [0, B, 3S]: backward computes them again. Where x is of a 16-bit type,
+// hidden and h_last are of that type, rounded after each step before the next one
+// reads it, and all others of type Float.
 using LltmForwardResult =
     std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
@@ -26,7 +28,7 @@ using LltmMask = std::array<bool, 5>;
 
 using LltmForward = LltmForwardResult(const at::Tensor& x, const at::Tensor& weight,
                                       const at::Tensor& bias, const at::Tensor& h0,
-                                      const at::Tensor& c0);
+                                      const at::Tensor& c0, std::int64_t keep_every);
 
 // Incoming gradients that are not there count as zero.
 using LltmBackward = LltmGrads(const at::Tensor& x, const at::Tensor& weight,
@@ -35,7 +37,8 @@ using LltmBackward = LltmGrads(const at::Tensor& x, const at::Tensor& weight,
                                const at::Tensor& gates, const at::Tensor& packed,
                                const std::optional<at::Tensor>& grad_hidden,
                                const std::optional<at::Tensor>& grad_h_last,
-                               const std::optional<at::Tensor>& grad_c_last, LltmMask mask);
+                               const std::optional<at::Tensor>& grad_c_last, LltmMask mask,
+                               std::int64_t keep_every);
 
 // All of them throw c10::Error with the shapes that were expected.
 LltmForward lltm_forward_cpu, lltm_forward_meta, lltm_forward_composed, lltm_forward_autograd;
@@ -60,15 +63,16 @@ bool has_cuda_kernels();
 
 // passel::lltm, passel::lltm_cell and passel::lltm_padded, without the dispatcher.
 LltmResult lltm_of_any_type(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                            const at::Tensor& h0, const at::Tensor& c0);
+                            const at::Tensor& h0, const at::Tensor& c0, std::int64_t keep_every);
 std::tuple<at::Tensor, at::Tensor> lltm_one_step(const at::Tensor& input, const at::Tensor& weights,
                                                  const at::Tensor& bias, const at::Tensor& old_h,
                                                  const at::Tensor& old_cell);
 LltmResult lltm_of_lengths(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                           const at::Tensor& h0, const at::Tensor& c0, const at::Tensor& lengths);
+                           const at::Tensor& h0, const at::Tensor& c0, const at::Tensor& lengths,
+                           std::int64_t keep_every);
 
 void check_lltm_forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                        const at::Tensor& h0, const at::Tensor& c0);
+                        const at::Tensor& h0, const at::Tensor& c0, std::int64_t keep_every);
 
 // Of the arguments that are no arguments of forward: the others must have passed
 // check_lltm_forward().
@@ -76,9 +80,15 @@ void check_lltm_backward(const at::Tensor& x, const at::Tensor& h0, const at::Te
                          const at::Tensor& cells, const at::Tensor& gates, const at::Tensor& packed,
                          const std::optional<at::Tensor>& grad_hidden,
                          const std::optional<at::Tensor>& grad_h_last,
-                         const std::optional<at::Tensor>& grad_c_last);
+                         const std::optional<at::Tensor>& grad_c_last, std::int64_t keep_every);
 
-// Of cell states and gates: Float for 16-bit types, else x's own.
+// Steps after which cells are kept.
+c10::SymInt steps_kept(const c10::SymInt& steps, std::int64_t keep_every);
+
+// Those of all cells [T, B, S] that are kept: these themselves, or copies.
+at::Tensor kept_cells(const at::Tensor& cells, std::int64_t keep_every);
+
+// Of cell states, gates and packed weights: Float for 16-bit types, else x's own.
 at::ScalarType type_of_sums(const at::Tensor& x);
 
 // Elements of `packed`. Sizes of weights that are symbolic become constants.

@@ -31,6 +31,17 @@ class OnGpu(unittest.TestCase):
             self.assertTrue(gradcheck(passel.lltm, arguments(steps, 3, 17, 5)))
         self.assertTrue(gradgradcheck(passel.lltm, arguments(2, 2, 3, 4)))
 
+    def test_steps_that_are_computed_again_have_the_same_derivatives(self):
+        for keep_every in (1, 2, 9):
+            self.assertTrue(gradcheck(lambda *a, k=keep_every: passel.lltm(*a, k), arguments(4, 3, 17, 5)))
+        tensors = arguments(28, 16, 28, 128, dtype=torch.float32)
+        for _ in range(3):  # the third is a replay where graphs are on
+            kept, again = (
+                torch.autograd.grad(passel.lltm(*tensors, keep_every)[0].square().sum(), tensors[:3])
+                for keep_every in (0, 5)
+            )
+            torch.testing.assert_close(kept, again)
+
     def test_second_derivatives_of_half_types_come_in_their_types(self):
         tensors = arguments(3, 2, 4, 8, dtype=torch.bfloat16)
         hidden, _, _ = passel.lltm(*tensors)

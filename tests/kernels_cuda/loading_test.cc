@@ -21,7 +21,7 @@ detail::LltmForwardResult call_cuda_kernel(const lltm_test::Arguments& a) {
                              .findSchemaOrThrow("passel::lltm_forward", "")
                              .typed<detail::LltmForward>();
   return op.redispatch(c10::DispatchKeySet(c10::DispatchKey::CUDA), a.x, a.weight, a.bias, a.h0,
-                       a.c0);
+                       a.c0, 0);
 }
 
 TEST(LoadingCudaKernels, SaysWhereItLookedAndWhatToDo) {
@@ -47,7 +47,7 @@ TEST(LoadingCudaKernels, LeavesTheCpuToItsOwnKernels) {
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_LT(lltm_test::relative_error(got[i], expected[i]), 1e-14);
   }
-  EXPECT_THROW(detail::call_lltm_forward(a.x.to(torch::kHalf), a.weight, a.bias, a.h0, a.c0),
+  EXPECT_THROW(detail::call_lltm_forward(a.x.to(torch::kHalf), a.weight, a.bias, a.h0, a.c0, 0),
                c10::TypeError);
 }
 

@@ -66,16 +66,19 @@ class HalfTypes(unittest.TestCase):
             result = torch.ops.passel.lltm_forward(*tensors, cell.float())
             types = [output.dtype for output in result]
             single = torch.float32
-            self.assertEqual(types, [dtype, dtype, single, single, single, dtype])
+            self.assertEqual(types, [dtype, dtype, single, single, single, single])
 
     def test_refuse_a_cell_state_of_16_bits_in_the_operator_below(self):
         tensors = [tensor.to("meta") for tensor in arguments(torch.bfloat16)]
         with self.assertRaisesRegex(TypeError, "c0 of type Float beside x of a 16-bit type, got BFloat16"):
             torch.ops.passel.lltm_forward(*tensors)
 
-    def test_are_not_for_the_cpus_operator_below(self):
-        with self.assertRaisesRegex(TypeError, "x of type Float or Double, got Half"):
-            torch.ops.passel.lltm_forward(*arguments(torch.float16))
+    def test_come_from_the_cpus_kernels_as_from_those_of_cuda(self):
+        for dtype in (torch.float16, torch.bfloat16):
+            *tensors, cell = arguments(dtype)
+            here = torch.ops.passel.lltm_forward(*tensors, cell.float())
+            there = torch.ops.passel.lltm_forward(*(a.to("meta") for a in tensors), cell.float().to("meta"))
+            self.assertEqual([(a.shape, a.dtype) for a in here], [(a.shape, a.dtype) for a in there])
 
     def test_trace_as_the_kernels_for_fake_cuda_tensors(self):
         from torch._subclasses.fake_tensor import FakeTensorMode

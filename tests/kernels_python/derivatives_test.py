@@ -16,6 +16,37 @@ class Derivatives(unittest.TestCase):
         for steps in (0, 1, 2, 4):
             self.assertTrue(gradcheck(passel.lltm, composed.arguments(steps, 3, 17, 5)))
 
+    def test_agree_with_finite_differences_where_steps_are_computed_again(self):
+        for keep_every in (1, 2, 9):
+            self.assertTrue(gradcheck(lambda *a: passel.lltm(*a, keep_every), composed.arguments(4)))
+            self.assertTrue(
+                gradgradcheck(lambda *a: passel.lltm(*a, keep_every), composed.arguments(3, 2, 3, 4))
+            )
+
+    def test_of_half_types_come_in_their_types_and_near_those_of_single_precision(self):
+        for dtype, place in ((torch.float16, 2e-3), (torch.bfloat16, 2e-2)):
+            halves = [a.detach().to(dtype).requires_grad_() for a in composed.arguments(5, dtype=torch.float32)]
+            singles = [a.detach().float().requires_grad_() for a in halves]
+            got, expected = (
+                torch.autograd.grad(sum(out.float().sum() for out in passel.lltm(*a)), a) for a in (halves, singles)
+            )
+            for grad, reference in zip(got, expected, strict=True):
+                self.assertEqual(grad.dtype, dtype)
+                self.assertLess((grad.float() - reference).norm(), 2 * place * reference.norm())
+
+    def test_of_the_second_order_of_half_types_are_near_those_of_single_precision(self):
+        def second(dtype):
+            tensors = [
+                a.detach().bfloat16().to(dtype).requires_grad_()
+                for a in composed.arguments(3, 2, 4, 8, torch.float32)
+            ]
+            (by_x,) = torch.autograd.grad(passel.lltm(*tensors)[0].float().sum(), tensors[0], create_graph=True)
+            return torch.autograd.grad(by_x.float().square().sum(), tensors[1])[0]
+
+        got, expected = second(torch.bfloat16), second(torch.float32)
+        self.assertEqual(got.dtype, torch.bfloat16)
+        self.assertLess((got.float() - expected).norm(), 5e-2 * expected.norm())
+
     def test_agree_with_finite_differences_for_one_step(self):
         x, *others = composed.arguments(1)
         self.assertTrue(gradcheck(passel.lltm_cell, (x[0].detach().requires_grad_(), *others)))

@@ -56,6 +56,17 @@ class Module(unittest.TestCase):
         module.eval()
         torch.testing.assert_close(module(x)[0], module(x)[0], rtol=0, atol=0)
 
+    def test_learns_the_same_where_steps_are_computed_again(self):
+        x, gradients = torch.randn(7, 3, 4), []
+        for keep_every in (0, 3):
+            torch.manual_seed(2)
+            module = passel.LLTM(4, 6, num_layers=2, keep_every=keep_every)
+            module(x)[0].square().sum().backward()
+            module(x, lengths=torch.tensor([2, 7, 0]))[0].sum().backward()
+            gradients.append([parameter.grad for parameter in module.parameters()])
+        torch.testing.assert_close(*gradients, rtol=0, atol=0)
+        self.assertEqual(repr(module), "LLTM(4, 6, num_layers=2, keep_every=3)")
+
     def test_can_be_copied_saved_and_converted(self):
         module, x = passel.LLTM(4, 6, num_layers=2), torch.randn(5, 3, 4)
         other = passel.LLTM(4, 6, num_layers=2)
@@ -80,7 +91,7 @@ class Module(unittest.TestCase):
         self.assertEqual(repr(passel.LLTM(4, 6, num_layers=2)), "LLTM(4, 6, num_layers=2)")
 
     def test_refuses_what_does_not_fit(self):
-        for arguments in ((0, 6), (4, 6, 0), (4, 6, 1, 1.5)):
+        for arguments in ((0, 6), (4, 6, 0), (4, 6, 1, 1.5), (4, 6, 1, 0.0, False, -1)):
             with self.assertRaises(ValueError):
                 passel.LLTM(*arguments)
         module = passel.LLTM(4, 6)

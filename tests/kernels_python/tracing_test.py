@@ -14,13 +14,24 @@ import passel
 OPS = torch.ops.passel
 
 
-def backward_arguments(requires_grad):
+TYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+
+def forward_arguments(steps, dtype, requires_grad):
+    """Of lltm_forward: the cell state of 16-bit types is float32."""
+    tensors = composed.arguments(steps, dtype=dtype, requires_grad=requires_grad)
+    if dtype.itemsize > 2:
+        return tensors
+    return (*tensors[:4], tensors[4].detach().float().requires_grad_(requires_grad))
+
+
+def backward_arguments(dtype, requires_grad, keep_every):
     with torch.no_grad():
-        tensors = composed.arguments(2, requires_grad=False)
-        hidden, h, c, cells, gates, packed = OPS.lltm_forward(*tensors)
+        tensors = forward_arguments(2, dtype, False)
+        hidden, h, c, cells, gates, packed = OPS.lltm_forward(*tensors, keep_every)
     tensors = [a.requires_grad_(requires_grad) for a in tensors]
     grads = [torch.randn_like(a) for a in (hidden, h, c)]
-    return (*tensors, hidden, cells, gates, packed, *grads, [True] * 5)
+    return (*tensors, hidden, cells, gates, packed, *grads, [True] * 5, keep_every)
 
 
 def head_arguments(requires_grad=True, dtype=torch.float64):
@@ -89,7 +100,27 @@ class Tracing(unittest.TestCase):
 
     def test_passes_all_checks_of_the_backward_operator(self):
         for requires_grad in (False, True):
-            opcheck(OPS.lltm_backward.default, backward_arguments(requires_grad))
+            for dtype in TYPES:
+                for keep_every in (0, 2):
+                    with self.subTest(dtype=dtype, keep_every=keep_every, requires_grad=requires_grad):
+                        arguments = backward_arguments(dtype, requires_grad, keep_every)
+                        opcheck(OPS.lltm_backward.default, arguments)
+
+    def test_passes_all_checks_of_operators_in_every_type_and_with_steps_computed_again(self):
+        for dtype in TYPES:
+            for keep_every in (0, 1, 2):
+                with self.subTest(dtype=dtype, keep_every=keep_every):
+                    opcheck(OPS.lltm_forward.default, (*forward_arguments(3, dtype, True), keep_every))
+                    opcheck(OPS.lltm.default, (*composed.arguments(3, dtype=dtype), keep_every))
+
+    def test_traces_the_types_and_shapes_that_the_kernels_return(self):
+        for dtype in TYPES:
+            for keep_every in (0, 2, 9):
+                tensors = forward_arguments(5, dtype, False)
+                real = OPS.lltm_forward(*tensors, keep_every)
+                with FakeTensorMode() as mode:
+                    fake = OPS.lltm_forward(*(mode.from_tensor(a) for a in tensors), keep_every)
+                self.assertEqual([(a.shape, a.dtype) for a in fake], [(a.shape, a.dtype) for a in real])
 
     def test_knows_shapes_without_values(self):
         with FakeTensorMode():
@@ -117,6 +148,20 @@ class Tracing(unittest.TestCase):
                     torch.autograd.grad(sum(out.sum() for out in got), tensors),
                     torch.autograd.grad(sum(out.sum() for out in expected), tensors),
                 )
+
+    def test_compiles_in_every_type_and_with_steps_computed_again(self):
+        for dtype in TYPES:
+            for keep_every in (0, 2):
+                run = lambda *a, k=keep_every: passel.lltm(*a, k)  # noqa: E731
+                compiled = torch.compile(run, backend="aot_eager", fullgraph=True, dynamic=True)
+                tensors = composed.arguments(5, dtype=dtype)
+                got, expected = compiled(*tensors), run(*tensors)
+                torch.testing.assert_close(got, expected, rtol=0, atol=0)
+                torch.testing.assert_close(
+                    torch.autograd.grad(sum(out.float().sum() for out in got), tensors),
+                    torch.autograd.grad(sum(out.float().sum() for out in expected), tensors),
+                    rtol=0, atol=0,
+                )  # fmt: skip
 
     def test_compiles_the_module(self):
         module = passel.LLTM(4, 6, num_layers=2)
@@ -147,7 +192,7 @@ class Tracing(unittest.TestCase):
             (ValueError, r"c0 \[B, S\] = \[3, 5\], got \[2, 5\]", (x, weight, bias, h0, c0[1:])),
             (ValueError, r"x \[T, B, I\] and h0 \[B, S\], got x \[3, 4\]", (x[0], weight, bias, h0, c0)),
             (TypeError, "bias of type Float as x, got Double", (x, weight, bias.double(), h0, c0)),
-            (TypeError, "x of type Float or Double, got Long", (x.long(), weight, bias, h0, c0)),
+            (TypeError, "x of type Float, Double, Half or BFloat16, got Long", (x.long(), weight, bias, h0, c0)),
             (ValueError, "h0 on cpu as x, got meta", (x, weight, bias, h0.to("meta"), c0)),
         ):
             with self.assertRaisesRegex(error, text):

@@ -109,7 +109,7 @@ TEST(LltmModule, SaysWhatItIs) {
   text << LLTM(LLTMOptions(4, 6).dropout(0.5));
   EXPECT_EQ(text.str(),
             "passel::nn::LLTM(input_size=4, hidden_size=6, num_layers=1, dropout=0.5, "
-            "batch_first=false)");
+            "batch_first=false, keep_every=0)");
 }
 
 TEST(LltmModule, RefusesWhatDoesNotFit) {

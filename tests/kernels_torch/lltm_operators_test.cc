@@ -1,6 +1,10 @@
 #include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+#include <utility>
+#include <vector>
+
 #include "kernels_torch/lltm_arguments.h"
 #include "lltm_ops.h"
 
@@ -23,8 +27,8 @@ TEST(LltmForOtherDevices, ComputesWhatTheKernelsCompute) {
   for (const std::int64_t steps : {0, 1, 5}) {
     const torch::NoGradGuard no_grad;
     const auto a = make_arguments(steps, 3, 4, 7, torch::kDouble);
-    const auto ours = detail::lltm_forward_cpu(a.x, a.weight, a.bias, a.h0, a.c0);
-    const auto theirs = detail::lltm_forward_composed(a.x, a.weight, a.bias, a.h0, a.c0);
+    const auto ours = detail::lltm_forward_cpu(a.x, a.weight, a.bias, a.h0, a.c0, 0);
+    const auto theirs = detail::lltm_forward_composed(a.x, a.weight, a.bias, a.h0, a.c0, 0);
     const auto [hidden, h, c, cells, gates, packed] = theirs;
     EXPECT_LT(relative_error(hidden, std::get<0>(ours)), 1e-14);
     EXPECT_LT(relative_error(h, std::get<1>(ours)), 1e-14);
@@ -45,10 +49,10 @@ TEST(LltmForOtherDevices, ComputesTheGradientsTheKernelsCompute) {
          {std::optional<Tensor>(torch::randn({3, 7}, torch::kDouble)), std::optional<Tensor>()}) {
       const auto gradients = [&](auto* forward, auto* backward) {
         const auto [hidden, h, c, cells, gates, packed] =
-            forward(a.x, a.weight, a.bias, a.h0, a.c0);
+            forward(a.x, a.weight, a.bias, a.h0, a.c0, 0);
         const auto [x, weight, bias, h0, c0] =
             backward(a.x, a.weight, a.bias, a.h0, a.c0, hidden, cells, gates, packed, by_hidden,
-                     by_h, by_c, {true, true, true, true, true});
+                     by_h, by_c, {true, true, true, true, true}, 0);
         return std::vector<Tensor>{x, weight, bias, h0, c0};
       };
       const auto expected = gradients(detail::lltm_forward_cpu, detail::lltm_backward_cpu);
@@ -58,29 +62,89 @@ TEST(LltmForOtherDevices, ComputesTheGradientsTheKernelsCompute) {
   }
 }
 
-TEST(LltmForTracing, HasTheShapesThatTheKernelsReturn) {
+using Kinds = std::vector<std::pair<std::vector<std::int64_t>, torch::Dtype>>;
+
+template <class Tuple>
+Kinds kinds_of(const Tuple& tensors) {
+  return std::apply(
+      [](const auto&... tensor) {
+        return Kinds{{tensor.sizes().vec(), tensor.scalar_type()}...};
+      },
+      tensors);
+}
+
+// Shapes and types of all that forward and backward return.
+Kinds kinds_returned(detail::LltmForward* forward, detail::LltmBackward* backward,
+                     const Arguments& a, std::int64_t keep_every) {
+  const auto saved = forward(a.x, a.weight, a.bias, a.h0, a.c0, keep_every);
+  const auto& [hidden, h, c, cells, gates, packed] = saved;
+  Kinds kinds = kinds_of(saved);
+  const Kinds gradients =
+      kinds_of(backward(a.x, a.weight, a.bias, a.h0, a.c0, hidden, cells, gates, packed, hidden, h,
+                        c, {true, true, true, true, true}, keep_every));
+  kinds.insert(kinds.end(), gradients.begin(), gradients.end());
+  return kinds;
+}
+
+TEST(LltmForTracing, HasTheShapesAndTypesThatAllDevicesReturn) {
   const torch::NoGradGuard no_grad;
-  for (const std::int64_t steps : {0, 4}) {
-    const auto a = make_arguments(steps, 3, 50, 65, torch::kFloat);
-    const auto meta = [](const Tensor& tensor) { return tensor.to(torch::kMeta); };
-    const auto real = detail::call_lltm_forward(a.x, a.weight, a.bias, a.h0, a.c0);
-    const auto shapes =
-        detail::call_lltm_forward(meta(a.x), meta(a.weight), meta(a.bias), meta(a.h0), meta(a.c0));
-    const auto same = [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
-      return ((std::get<kIndex>(real).sizes() == std::get<kIndex>(shapes).sizes()) && ...);
-    };
-    EXPECT_TRUE(same(std::make_index_sequence<6>()));
+  for (const auto type : {torch::kFloat, torch::kDouble, torch::kHalf, torch::kBFloat16}) {
+    const auto sums = type == torch::kDouble ? torch::kDouble : torch::kFloat;
+    for (const std::int64_t steps : {0, 4, 5}) {
+      const auto a = converted(make_arguments(steps, 3, 50, 65, torch::kFloat), type, sums);
+      const Arguments meta{a.x.to(torch::kMeta), a.weight.to(torch::kMeta), a.bias.to(torch::kMeta),
+                           a.h0.to(torch::kMeta), a.c0.to(torch::kMeta)};
+      for (const std::int64_t keep_every : {0, 1, 2, 9}) {
+        const Kinds expected =
+            kinds_returned(detail::lltm_forward_meta, detail::lltm_backward_meta, meta, keep_every);
+        EXPECT_EQ(
+            kinds_returned(detail::lltm_forward_cpu, detail::lltm_backward_cpu, a, keep_every),
+            expected);
+        EXPECT_EQ(kinds_returned(detail::lltm_forward_composed, detail::lltm_backward_composed, a,
+                                 keep_every),
+                  expected);
+      }
+    }
   }
 }
 
-TEST(LltmOfHalfTypes, ComputesInSinglePrecisionAndKeepsTheCellStateThere) {
+TEST(LltmOfHalfTypes, ComputesInSinglePrecisionAndRoundsHAfterEachStep) {
   for (const auto type : {torch::kHalf, torch::kBFloat16}) {
     const auto half = converted(make_arguments(6, 3, 4, 7, torch::kFloat), type, torch::kFloat);
-    const auto single = converted(half, torch::kFloat, torch::kFloat);
-    const auto got = fused(half), expected = fused(single);
-    EXPECT_TRUE(torch::equal(got[0], expected[0].to(type)));
-    EXPECT_TRUE(torch::equal(got[1], expected[1].to(type)));
-    EXPECT_TRUE(torch::equal(got[2], expected[2]));
+    auto single = converted(half, torch::kFloat, torch::kFloat);
+    const auto got = fused(half);
+    for (std::int64_t t = 0; t < 6; ++t) {
+      const auto [h, c] = lltm_cell(single.x[t], single.weight, single.bias, single.h0, single.c0);
+      EXPECT_TRUE(torch::equal(got[0][t], h.to(type)));
+      single.h0 = h.to(type).to(torch::kFloat);
+      single.c0 = c;
+    }
+    EXPECT_TRUE(torch::equal(got[1], single.h0.to(type)));
+    EXPECT_TRUE(torch::equal(got[2], single.c0));
+    EXPECT_EQ(got[2].scalar_type(), torch::kFloat);
+  }
+}
+
+TEST(LltmOfHalfTypes, ComputesOnOtherDevicesWhatTheKernelsCompute) {
+  const torch::NoGradGuard no_grad;
+  for (const auto type : {torch::kHalf, torch::kBFloat16}) {
+    // One unit in the last place, where sums in another order are rounded to another value.
+    const double place = type == torch::kHalf ? 1e-3 : 8e-3;
+    const auto a = converted(make_arguments(6, 3, 4, 7, torch::kFloat), type, torch::kFloat);
+    const Tensor by_hidden = torch::randn({6, 3, 7}).to(type);
+    const auto run = [&](detail::LltmForward* forward, detail::LltmBackward* backward) {
+      const auto [hidden, h, c, cells, gates, packed] =
+          forward(a.x, a.weight, a.bias, a.h0, a.c0, 0);
+      const auto [x, weight, bias, h0, c0] =
+          backward(a.x, a.weight, a.bias, a.h0, a.c0, hidden, cells, gates, packed, by_hidden, h, c,
+                   {true, true, true, true, true}, 0);
+      return std::vector<Tensor>{hidden, h, c, cells, gates, x, weight, bias, h0, c0};
+    };
+    const auto expected = run(detail::lltm_forward_cpu, detail::lltm_backward_cpu);
+    const auto got = run(detail::lltm_forward_composed, detail::lltm_backward_composed);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      EXPECT_LT(relative_error(got[i], expected[i]), place) << i;
+    }
   }
 }
 
@@ -129,10 +193,10 @@ TEST(LltmBackward, RefusesSavedTensorsOfOtherShapes) {
   const auto a = make_arguments(2, 3, 4, 5, torch::kFloat);
   Tensor hidden, h, c, cells, gates, packed;
   std::tie(hidden, h, c, cells, gates, packed) =
-      detail::call_lltm_forward(a.x, a.weight, a.bias, a.h0, a.c0);
+      detail::call_lltm_forward(a.x, a.weight, a.bias, a.h0, a.c0, 0);
   const auto backward = [&](const Tensor& cells_given, const Tensor& packed_given) {
     detail::call_lltm_backward(a.x, a.weight, a.bias, a.h0, a.c0, hidden, cells_given, gates,
-                               packed_given, hidden, {}, {}, {true, true, true, true, true});
+                               packed_given, hidden, {}, {}, {true, true, true, true, true}, 0);
   };
   backward(cells, packed);
   EXPECT_THROW(backward(cells.narrow(0, 0, 1), packed), c10::ValueError);

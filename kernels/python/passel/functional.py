@@ -1,17 +1,25 @@
 """The operators as functions. T steps, B batch, I input, S state.
 
 x, weight, bias and h0 have one type: float32, float64, float16 or bfloat16. With
-the last two all is computed in float32; hidden states come back in x's type and
-the cell state as float32. Autocast casts all but the cell state. Differentiable to
-any order; derivatives of the second order and above are many times slower.
+the last two sums, gates and the cell state are float32, and hidden states are
+rounded to x's type after each step, on every device; c0 may be of either type.
+Autocast casts all but the cell state. Differentiable to any order; derivatives of
+the second order and above are many times slower.
 Shapes, types and devices that do not fit raise ValueError or TypeError.
+
+keep_every trades time for memory: 0 keeps the gates and cell states of all steps
+for backward; k > 0 keeps the cell state after every k-th step alone, and backward
+computes the rest again, which costs about a third of a training step's time more.
+On the CPU about sqrt(T) takes the least memory, and no bit depends on it.
 """
 
 import torch
 from torch import Tensor
 
 
-def lltm(x: Tensor, weight: Tensor, bias: Tensor, h0: Tensor, c0: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def lltm(
+    x: Tensor, weight: Tensor, bias: Tensor, h0: Tensor, c0: Tensor, keep_every: int = 0
+) -> tuple[Tensor, Tensor, Tensor]:
     """Runs an LLTM over a whole sequence.
 
     x [T, B, I], weight [3S, S + I] (h's columns first; rows: input, output,
@@ -22,11 +30,11 @@ def lltm(x: Tensor, weight: Tensor, bias: Tensor, h0: Tensor, c0: Tensor) -> tup
         c = c + elu(z) * sigmoid(i)
         h = tanh(c) * sigmoid(o)
     """
-    return torch.ops.passel.lltm(x, weight, bias, h0, c0)
+    return torch.ops.passel.lltm(x, weight, bias, h0, c0, keep_every)
 
 
 def lltm_padded(
-    x: Tensor, weight: Tensor, bias: Tensor, h0: Tensor, c0: Tensor, lengths: Tensor
+    x: Tensor, weight: Tensor, bias: Tensor, h0: Tensor, c0: Tensor, lengths: Tensor, keep_every: int = 0
 ) -> tuple[Tensor, Tensor, Tensor]:
     """lltm() for sequences of different lengths, padded to T steps.
 
@@ -35,7 +43,7 @@ def lltm_padded(
     done depends on the values in lengths, so torch.compile(fullgraph=True) cannot
     trace it.
     """
-    return torch.ops.passel.lltm_padded(x, weight, bias, h0, c0, lengths)
+    return torch.ops.passel.lltm_padded(x, weight, bias, h0, c0, lengths, keep_every)
 
 
 def lltm_cell(

@@ -18,6 +18,7 @@ class LLTM(nn.Module):
 
     dropout is applied to each layer's output but the last one's, in training.
     With batch_first x and output are [B, T, ...] instead of [T, B, ...].
+    With keep_every > 0 training takes less memory and more time: see passel.functional.
     """
 
     def __init__(
@@ -27,6 +28,7 @@ class LLTM(nn.Module):
         num_layers: int = 1,
         dropout: float = 0.0,
         batch_first: bool = False,
+        keep_every: int = 0,
         device=None,
         dtype=None,
     ):
@@ -38,11 +40,14 @@ class LLTM(nn.Module):
             )
         if not 0 <= dropout <= 1:
             raise ValueError(f"LLTM expected dropout between 0 and 1, got {dropout}")
+        if keep_every < 0:
+            raise ValueError(f"LLTM expected keep_every of 0 or more, got {keep_every}")
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
         self.dropout = dropout
         self.batch_first = batch_first
+        self.keep_every = keep_every
         for k in range(num_layers):
             columns = hidden_size + (input_size if k == 0 else hidden_size)
             weight = torch.empty(3 * hidden_size, columns, device=device, dtype=dtype)
@@ -63,7 +68,7 @@ class LLTM(nn.Module):
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
-        for name, default in (("num_layers", 1), ("dropout", 0.0), ("batch_first", False)):
+        for name, default in (("num_layers", 1), ("dropout", 0.0), ("batch_first", False), ("keep_every", 0)):
             if getattr(self, name) != default:
                 text += f", {name}={getattr(self, name)}"
         return text
@@ -99,9 +104,9 @@ class LLTM(nn.Module):
             if k > 0:
                 output = nn.functional.dropout(output, self.dropout, self.training)
             if lengths is None:
-                output, h, c = lltm(output, weight, bias, h0[k], c0[k])
+                output, h, c = lltm(output, weight, bias, h0[k], c0[k], self.keep_every)
             else:
-                output, h, c = lltm_padded(output, weight, bias, h0[k], c0[k], lengths)
+                output, h, c = lltm_padded(output, weight, bias, h0[k], c0[k], lengths, self.keep_every)
             ends_h.append(h)
             ends_c.append(c)
         if self.batch_first:

@@ -9,8 +9,10 @@
 
 #include <type_traits>
 
+#include "element_type.h"
 #include "lltm_ops.h"
 #include "passel/kernels_cuda/lltm_pointwise.h"
+#include "plain_weights.h"
 
 // A sequence as one product for x, then a product and a pointwise kernel a step, and
 // backward as one product for the weights over all steps. Device says how a product
@@ -19,34 +21,6 @@
 //   void multiply(Tensor out, Tensor a, Tensor b)    out = a b, in the type of out
 //   void compute(LltmPointwiseForward<T> or LltmPointwiseBackward<T>)
 namespace passel::detail {
-
-/// Calls f with a std::type_identity of how the kernels call elements of that type.
-template <class F>
-void with_element_type(at::ScalarType type, F&& f) {
-  switch (type) {
-    case at::kFloat:
-      return f(std::type_identity<float>{});
-    case at::kDouble:
-      return f(std::type_identity<double>{});
-    case at::kBFloat16:
-      return f(std::type_identity<kernels::Bfloat16>{});
-    case at::kHalf:
-      return f(std::type_identity<kernels::Float16>{});
-    default:
-      TORCH_INTERNAL_ASSERT(false, "lltm has no kernel for ", type);
-  }
-}
-
-/// An undefined tensor has none. T is const where the tensor is only read.
-template <typename T>
-T* data_of(const at::Tensor& tensor) {
-  if (!tensor.defined()) return nullptr;
-  if constexpr (std::is_const_v<T>) {
-    return static_cast<T*>(tensor.const_data_ptr());
-  } else {
-    return static_cast<T*>(tensor.mutable_data_ptr());
-  }
-}
 
 /// A dense tensor [T, ...] as pointers to its steps.
 template <typename T>
@@ -66,21 +40,8 @@ inline at::Tensor dense(const at::Tensor& tensor, at::ScalarType type) {
   return tensor.defined() ? tensor.to(type).contiguous() : tensor;
 }
 
-/// W and the bias as they were read, in the order in which the composed form keeps W.
-struct PackedWeights {
-  at::Tensor all, from_h, from_x, bias;
-
-  PackedWeights(const at::Tensor& packed, std::int64_t state, std::int64_t input) {
-    const std::int64_t count = 3 * state * (state + input);
-    all = packed.narrow(0, 0, count).view({3 * state, state + input});
-    from_h = all.narrow(1, 0, state);
-    from_x = all.narrow(1, state, input);
-    bias = packed.narrow(0, count, 3 * state);
-  }
-};
-
 template <class Device>
-void run_steps(const Device& device, const at::Tensor& x, const PackedWeights& weights,
+void run_steps(const Device& device, const at::Tensor& x, const PlainWeights& weights,
                const at::Tensor& h0, const at::Tensor& c0, const at::Tensor& hidden,
                const at::Tensor& cells, const at::Tensor& gates) {
   const std::int64_t steps = x.size(0), batch = x.size(1), state = h0.size(1);
@@ -112,18 +73,41 @@ void run_steps(const Device& device, const at::Tensor& x, const PackedWeights& w
 template <class Device>
 LltmForwardResult lltm_forward_in_steps(const Device& device, const at::Tensor& x_in,
                                         const at::Tensor& weight, const at::Tensor& bias,
-                                        const at::Tensor& h0_in, const at::Tensor& c0_in) {
+                                        const at::Tensor& h0_in, const at::Tensor& c0_in,
+                                        std::int64_t keep_every) {
   const at::Tensor x = x_in.contiguous(), h0 = h0_in.contiguous(), c0 = c0_in.contiguous();
   const std::int64_t steps = x.size(0), batch = x.size(1), state = h0.size(1);
-  const at::Tensor packed = at::empty({packed_elements(x, h0)}, x.options());
-  const PackedWeights weights(packed, state, x.size(2));
-  weights.all.copy_(weight);
-  weights.bias.copy_(bias);
+  const at::Tensor packed = at::empty({packed_elements(x, h0)}, c0.options());
+  const PlainWeights weights(packed, x.scalar_type(), state, x.size(2));
+  weights.read(weight, bias);
   const at::Tensor hidden = at::empty({steps, batch, state}, x.options());
   const at::Tensor cells = at::empty({steps, batch, state}, c0.options());
   const at::Tensor gates = at::empty({steps, batch, 3 * state}, c0.options());
   run_steps(device, x, weights, h0, c0, hidden, cells, gates);
-  return {hidden, last_step(hidden, h0), last_step(cells, c0), cells, gates, packed};
+  return {hidden,
+          last_step(hidden, h0),
+          last_step(cells, c0),
+          kept_cells(cells, keep_every),
+          keep_every == 0 ? gates : at::empty({0, batch, 3 * state}, c0.options()),
+          packed};
+}
+
+struct Activations {
+  at::Tensor cells;  // [T, B, S]
+  at::Tensor gates;  // [T, B, 3S]
+};
+
+/// Where forward did not keep them.
+template <class Device>
+Activations activations_again(const Device& device, const at::Tensor& x,
+                              const PlainWeights& weights, const at::Tensor& h0,
+                              const at::Tensor& c0) {
+  const std::int64_t steps = x.size(0), batch = x.size(1), state = h0.size(1);
+  Activations made{at::empty({steps, batch, state}, c0.options()),
+                   at::empty({steps, batch, 3 * state}, c0.options())};
+  const at::Tensor hidden = at::empty({steps, batch, state}, x.options());
+  run_steps(device, x, weights, h0, c0, hidden, made.cells, made.gates);
+  return made;
 }
 
 /// What backward carries from a step to the one before it.
@@ -134,7 +118,7 @@ struct StepGradients {
 
 template <class Device>
 StepGradients run_steps_backward(const Device& device, const at::Tensor& x,
-                                 const PackedWeights& weights, const at::Tensor& cells,
+                                 const PlainWeights& weights, const at::Tensor& cells,
                                  const at::Tensor& gates, const at::Tensor& grad_hidden,
                                  const at::Tensor& grad_h_last, const at::Tensor& grad_c_last,
                                  bool wants_h0) {
@@ -180,20 +164,23 @@ inline at::Tensor inputs_of_gates(const at::Tensor& x, const at::Tensor& h0,
 
 template <class Device>
 LltmGrads lltm_backward_in_steps(const Device& device, const at::Tensor& x_in, const at::Tensor& h0,
-                                 const at::Tensor& hidden, const at::Tensor& cells,
-                                 const at::Tensor& gates, const at::Tensor& packed,
+                                 const at::Tensor& c0, const at::Tensor& hidden,
+                                 const at::Tensor& cells, const at::Tensor& gates,
+                                 const at::Tensor& packed,
                                  const std::optional<at::Tensor>& grad_hidden,
                                  const std::optional<at::Tensor>& grad_h_last,
-                                 const std::optional<at::Tensor>& grad_c_last,
-                                 const LltmMask& mask) {
+                                 const std::optional<at::Tensor>& grad_c_last, const LltmMask& mask,
+                                 std::int64_t keep_every) {
   const at::ScalarType type = x_in.scalar_type(), sums = cells.scalar_type();
   const at::Tensor x = x_in.contiguous();
-  const PackedWeights weights(packed.contiguous(), h0.size(1), x.size(2));
-  const StepGradients grads =
-      run_steps_backward(device, x, weights, cells.contiguous(), gates.contiguous(),
-                         dense(grad_hidden.value_or(at::Tensor()), type),
-                         dense(grad_h_last.value_or(at::Tensor()), sums),
-                         dense(grad_c_last.value_or(at::Tensor()), sums), mask[3]);
+  const PlainWeights weights(packed.contiguous(), type, h0.size(1), x.size(2));
+  const Activations saved =
+      keep_every == 0 ? Activations{cells.contiguous(), gates.contiguous()}
+                      : activations_again(device, x, weights, h0.contiguous(), c0.contiguous());
+  const StepGradients grads = run_steps_backward(
+      device, x, weights, saved.cells, saved.gates, dense(grad_hidden.value_or(at::Tensor()), type),
+      dense(grad_h_last.value_or(at::Tensor()), sums),
+      dense(grad_c_last.value_or(at::Tensor()), sums), mask[3]);
   const at::Tensor rows = grads.by_gates.flatten(0, 1);
   LltmGrads result;
   if (mask[0]) std::get<0>(result) = at::mm(rows, weights.from_x).view(x.sizes());

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <tuple>
 
 /// The LLTM as operators of torch. Each is also registered in the namespace
@@ -9,12 +10,13 @@
 /// steps, B batch, I input, S state.
 ///
 /// Types: x, weight, bias and h0 of one type; Float, Double, Half or BFloat16.
-/// With the last two all is computed in single precision, hidden states come
-/// back in x's type and the cell state as Float; c0 may be of either. Autocast
-/// casts all but the cell state. Devices: the CPU has kernels of its own, CUDA has
-/// after load_cuda_kernels() (passel/kernels_torch/cuda.h), others run the same cell
-/// in ATen's operators, a few launches a step. The CUDA kernels multiply 16-bit types
-/// as such, with sums in single precision, and round h to x's type after each step.
+/// With the last two all sums, the gates and the cell state are in single precision,
+/// and h is rounded to x's type after each step, before the next one reads it. Hidden
+/// states come back in x's type and the cell state as Float; c0 may be of either.
+/// Autocast casts all but the cell state. Devices: the CPU has kernels of its own,
+/// CUDA has after load_cuda_kernels() (passel/kernels_torch/cuda.h), others run the
+/// same cell in ATen's operators, a few launches a step. Types and shapes are the same
+/// on all of them, and so is what is rounded in forward.
 ///
 /// Differentiable in every argument, to any order. Derivatives of the second
 /// order and above run the sequence again in ATen's operators, many times slower.
@@ -29,13 +31,20 @@ namespace passel {
 /// Returns the hidden states [T, B, S], the last hidden [B, S] and the last cell
 /// state [B, S]; h0 and c0 where T = 0.
 ///
+/// keep_every: 0 keeps c and the gates of each step until backward, 4 TBS elements.
+/// k > 0 keeps c after every k-th step alone, and backward computes the rest again,
+/// which costs about a third of a training step's time more. On the CPU backward does
+/// that k steps at a time, so that about √T takes the least memory, and no bit depends
+/// on it; other devices do it for all steps at once.
+///
 /// The weights are read once, at the start: the gradient is that of the values
 /// read then, even while others update them in place (Hogwild). Every other
 /// tensor that backward needs must be unchanged then, or backward throws, as does
 /// a second derivative after a change of the weights in this process.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> lltm(const at::Tensor& x, const at::Tensor& weight,
                                                     const at::Tensor& bias, const at::Tensor& h0,
-                                                    const at::Tensor& c0);
+                                                    const at::Tensor& c0,
+                                                    std::int64_t keep_every = 0);
 
 /// The same for sequences of different lengths, padded to T steps. lengths [B] of
 /// an integer type, each from 0 to T, on any device. Hidden states after the end
@@ -44,7 +53,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> lltm(const at::Tensor& x, const a
 /// The weights are read once for each distinct length.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> lltm_padded(
     const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& h0,
-    const at::Tensor& c0, const at::Tensor& lengths);
+    const at::Tensor& c0, const at::Tensor& lengths, std::int64_t keep_every = 0);
 
 /// One step, with the arguments and results of PyTorch's C++ extension tutorial:
 ///   input [B, I], weights [3S, S + I], bias [3S] or [1, 3S], old_h and old_cell [B, S]

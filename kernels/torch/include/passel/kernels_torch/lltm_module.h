@@ -23,6 +23,7 @@ struct LLTMOptions {
   TORCH_ARG(std::int64_t, num_layers) = 1;  ///< L, > 0; each reads what the one below it puts out
   TORCH_ARG(double, dropout) = 0;        ///< in [0, 1]: of each layer's output but the last one's
   TORCH_ARG(bool, batch_first) = false;  ///< x and output are [B, T, ...] instead of [T, B, ...]
+  TORCH_ARG(std::int64_t, keep_every) = 0;  ///< >= 0: memory for time in backward, see lltm()
 };
 
 /// A stack of LLTM layers. Layer 0 has the parameters weight [3S, S + I] and bias
