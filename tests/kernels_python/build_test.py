@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Builds and installs the Python package in one of its three ways, then uses it.
 
-usage: build_test.py pip|setup|jit
+usage: build_test.py pip|setup|jit [--cuda]
 
-Runs in an environment of its own, which sees this interpreter's packages. ccache
-is used where it is installed.
+With --cuda pip builds the kernels for CUDA tensors, too, for one architecture. Runs in
+an environment of its own, which sees this interpreter's packages. ccache is used where
+it is installed.
 """
 
 import importlib.util
@@ -23,8 +24,10 @@ x = torch.randn(3, 2, 4)
 output, (h, c) = passel.LLTM(4, 6)(x)
 output.sum().backward()
 loaded = [line.split()[-1] for line in open("/proc/self/maps") if "passel_ops" in line or "_ops.so" in line]
+print("kernels for CUDA:", torch._C._dispatch_has_kernel_for_dispatch_key("passel::lltm_forward", "CUDA"))
 print("works:", passel.__file__, sorted(set(loaded)))
 """
+CUDA = "ON" if "--cuda" in sys.argv else "OFF"
 
 
 def environment() -> dict[str, str]:
@@ -68,7 +71,9 @@ def build_with_pip(folder: Path) -> str:
     run(
         python, "-m", "pip", "install", "--no-build-isolation", "--no-deps", "--no-index",
         "--disable-pip-version-check", "--verbose",
-        "--config-settings", f"build-dir={folder / 'build'}", PACKAGE,
+        "--config-settings", f"build-dir={folder / 'build'}",
+        "--config-settings", f"cmake.define.PASSEL_CUDA={CUDA}",
+        "--config-settings", "cmake.define.PASSEL_CUDA_ARCHITECTURES=90-real", PACKAGE,
         variables={"CXX": "c++"},
     )  # fmt: skip
     return run(python, "-c", USE_IT, cwd=folder)
@@ -94,7 +99,7 @@ def build_just_in_time(folder: Path) -> str:
 
 def main() -> None:
     ways = {"pip": build_with_pip, "setup": build_with_setup, "jit": build_just_in_time}
-    if len(sys.argv) != 2 or sys.argv[1] not in ways:
+    if len(sys.argv) < 2 or sys.argv[1] not in ways or sys.argv[2:] not in ([], ["--cuda"]):
         sys.exit(__doc__)
     if sys.argv[1] == "pip" and not importlib.util.find_spec("scikit_build_core"):
         sys.exit("expected scikit-build-core in this Python, which 'make test' installs; it is missing")
@@ -103,6 +108,8 @@ def main() -> None:
         used = said.rpartition("works:")[2]
         if name not in used:
             sys.exit(f"expected a library below {name} to be used, got {used}")
+        if f"kernels for CUDA: {CUDA == 'ON'}" not in said:
+            sys.exit(f"expected kernels for CUDA to be loaded: {CUDA}")
 
 
 if __name__ == "__main__":

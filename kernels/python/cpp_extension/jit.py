@@ -1,4 +1,5 @@
 """Just in time: builds the operators on the first call, then takes them from torch's cache.
+Those for CUDA tensors come with pip only.
 
     sys.path += ["kernels/python", "kernels/python/cpp_extension"]
     import jit
