@@ -20,6 +20,7 @@ endfunction()
 
 bundle_target(passel src)
 bundle_target(passel_cuda lib)
+bundle_target(passel_train_cuda lib)
 bundle_target(passel_ops kernels/python)
 bundle_target(gpu_test tests/gpu)
 bundle_target(shm_cuda_real_test tests/shm_cuda)

@@ -106,8 +106,10 @@ std::span<const OptimizerState> current_optimizers(const TrainingMemory& memory)
 }  // namespace
 
 Snapshot take_snapshot(const TrainingMemory& memory, std::int64_t ticket, std::int64_t epoch) {
-  const auto copy = [](std::span<const float> block) {
-    return std::vector<float>(block.begin(), block.end());
+  const auto copy = [&](std::span<const float> block) {
+    std::vector<float> host(block.size());
+    memory.blocks->read(block, host);
+    return host;
   };
   Snapshot snapshot{.ticket = ticket,
                     .epoch = epoch,
@@ -133,16 +135,16 @@ void restore_snapshot(const Snapshot& snapshot, const TrainingMemory& memory) {
   if (memory.commits) memory.commits->start_at(snapshot.ticket);
   if (memory.arrivals) memory.arrivals->start_at(snapshot.version);
   memory.counters->version.store(snapshot.version);
-  std::ranges::copy(snapshot.parameters, memory.values().begin());
+  memory.blocks->write(snapshot.parameters, memory.values());
   for (std::size_t i = 0; i < snapshot.older.size(); ++i) {
-    std::ranges::copy(snapshot.older[i], memory.values(static_cast<std::int64_t>(i) + 1).begin());
+    memory.blocks->write(snapshot.older[i], memory.values(static_cast<std::int64_t>(i) + 1));
   }
   if (memory.states) restore_states(snapshot.states, snapshot.states_ticket, *memory.states);
   const auto optimizers = current_optimizers(memory);
   for (std::size_t i = 0; i < std::min(snapshot.optimizers.size(), optimizers.size()); ++i) {
     optimizers[i].steps->store(snapshot.optimizers[i].steps);
     for (std::size_t s = 0; s < snapshot.optimizers[i].blocks.size(); ++s) {
-      std::ranges::copy(snapshot.optimizers[i].blocks[s], optimizers[i].blocks[s].begin());
+      memory.blocks->write(snapshot.optimizers[i].blocks[s], optimizers[i].blocks[s]);
     }
   }
 }

@@ -10,6 +10,7 @@
 #include <ostream>
 
 #include "passel/train/config_fields.h"
+#include "passel/train/device_list.h"
 #include "passel/train/errors.h"
 #include "passel/train/manifest.h"
 #include "passel/train/wording.h"
@@ -31,8 +32,9 @@ constexpr const char* kExamples =
 
 constexpr std::string_view kRunOrCheckpoint = "RUN|CHECKPOINT";
 
-constexpr std::array<std::string_view, 7> kResumable = {
-    "data", "epochs", "max_tickets", "workers", "worker_timeout", "log_interval", "quiet"};
+constexpr std::array<std::string_view, 8> kResumable = {"data",         "epochs",  "max_tickets",
+                                                        "device",       "workers", "worker_timeout",
+                                                        "log_interval", "quiet"};
 
 constexpr const char* kSimulation = "--simulate-workers";
 
@@ -238,6 +240,13 @@ void check_mode_has(const CLI::App& train, const Config& config, const char* nam
                   option_name(field), mode, config.mode));
 }
 
+/// --workers-per-device stands for as many --workers.
+void count_workers(const CLI::App& train, Config& config) {
+  const auto devices = static_cast<std::int64_t>(device_list(config.device).value().size());
+  if (train.count("--workers") > 0 || config.workers != Config{}.workers || devices == 0) return;
+  if (config.workers_per_device > 0) config.workers = config.workers_per_device * devices;
+}
+
 /// Whether workers are simulated; sets their number.
 bool read_simulation(const CLI::App& command, const Line& line, Config& config) {
   const CLI::Option* const option = command.get_option_no_throw(kSimulation);
@@ -266,6 +275,7 @@ Overrides overrides_of(const CLI::App& command, const Texts& texts) {
   };
   Overrides overrides;
   if (given("--data")) overrides.data = config.data;
+  if (given("--device")) overrides.device = config.device;
   if (given("--epochs")) overrides.epochs = config.epochs;
   if (given("--max-tickets")) overrides.max_tickets = config.max_tickets;
   if (given("--workers")) overrides.workers = config.workers;
@@ -282,6 +292,7 @@ Command to_command(const Line& line, const CLI::App& chosen) {
       read_toml_into(command.config, read_config_text(line.config_file), line.config_file);
     }
     apply(command.config, *line.train, line.train_texts);
+    count_workers(*line.train, command.config);
     command.simulate = read_simulation(chosen, line, command.config);
     validate(command.config);
     check_lanes(command.config);

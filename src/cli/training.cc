@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "passel/kernels/isa.h"
 #include "passel/train/canary.h"
@@ -43,10 +44,6 @@ void check_against_data(const Config& config, const Dataset& dataset, std::int64
                     "--shards, or more "
                     "--epochs or --max-tickets",
                     config.shards));
-  }
-  if (config.device != "cpu") {
-    throw UsageError("expected --device cpu, got " + config.device +
-                     ". This build trains on the CPU");
   }
   check_open_files(config.workers);
   if (config.batch_size > dataset.train_size()) {
@@ -114,6 +111,14 @@ void note_update(UpdateLog& updates, const Done& done, Progress& progress) {
   if (const auto error = updates.take_error()) progress.warn(*error);
 }
 
+// What decides which bits come out.
+nlohmann::json arithmetic(const Training& training) {
+  nlohmann::json facts = {{"isa", kernels::isa()}, {"canary", canary_hash()}};
+  const auto devices = training.devices.names();
+  if (!devices.empty()) facts["devices"] = devices;
+  return facts;
+}
+
 // What a run that ended by itself or by a signal says of itself.
 void conclude(const Outcome& outcome, Progress& progress, Manifest& manifest, MetricsLog& metrics) {
   metrics.summary(outcome.summary);
@@ -144,6 +149,7 @@ FolderLock::~FolderLock() {
 
 Training::Training(Config run, const std::filesystem::path& from)
     : config(std::move(run)),
+      devices(config),
       dataset(open_dataset(dataset_options(config))),
       plan(plan_of(config, *dataset)),
       model(dataset->shape(), config.hidden_size, config.seed),
@@ -154,7 +160,16 @@ Training::Training(Config run, const std::filesystem::path& from)
   check_tickets_left(start.ticket, total);
 }
 
+void check_simulated_device(const Config& config) {
+  if (config.device != "cpu") {
+    throw UsageError(fmt::format(
+        "--simulate-workers: expected the device cpu, got {}. One process computes for all",
+        config.device));
+  }
+}
+
 void check_simulation(const Config& config) {
+  check_simulated_device(config);
   if (config.mode == "ordered" || config.mode == "sync") return;
   throw UsageError(fmt::format(
       "--simulate-workers: expected the mode ordered or sync, got {}. Its result depends on how "
@@ -177,13 +192,15 @@ Outcome run_training(Training& training, const RunFolder& folder,
   if (start.snapshot) metrics.truncate_after(start.ticket);
   tensorboard::EventFile events(folder.root(),
                                 start.snapshot ? std::optional(start.ticket) : std::nullopt);
-  Manifest manifest(folder.manifest(), argv, config.seed, TORCH_VERSION,
-                    {{"isa", kernels::isa()}, {"canary", canary_hash()}});
+  Manifest manifest(folder.manifest(), argv, config.seed, TORCH_VERSION, arithmetic(training));
 
   const Replay& replay = training.replay;
   shm::Arena arena =
       shm::Arena::create("passel", TrainingMemory::capacity(config, training.model, replay));
-  TrainingMemory memory = TrainingMemory::create(arena, config, training.model, replay);
+  TrainingMemory memory = TrainingMemory::create(
+      arena, config, training.model, replay,
+      training.devices.lay_out(arena, static_cast<std::uint32_t>(config.workers),
+                               TrainingMemory::block_bytes(config, training.model)));
   if (start.snapshot) restore_snapshot(*start.snapshot, memory);
   try {
     Coordinator coordinator({.config = config,
@@ -211,6 +228,7 @@ Outcome run_training(Training& training, const RunFolder& folder,
       progress.note(fmt::format("goes on from the checkpoint of ticket {}", start.ticket));
     }
     for (const std::string& warning : start.warnings) progress.warn(warning);
+    for (const std::string& note : training.devices.notes(config)) progress.note(note);
     const std::string crowded = crowding(config.workers, cores_allowed());
     if (!crowded.empty() && !training.simulated) progress.warn(crowded);
     coordinator.spawn_workers();

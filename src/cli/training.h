@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "passel/train/coordinator.h"
+#include "passel/train/devices.h"
 #include "passel/train/run_folder.h"
 
 namespace passel::train {
@@ -38,6 +39,7 @@ struct Training {
   Training(Config config, const std::filesystem::path& from);
 
   Config config;
+  Devices devices;  // before the model: torch is to know of GPUs
   std::unique_ptr<Dataset> dataset;
   BatchPlan plan;
   Model model;
@@ -49,7 +51,10 @@ struct Training {
   std::function<void(const Done&)> observer = {};  ///< of each ticket that is done; or none
 };
 
-/// Throws UsageError for a mode whose result depends on how processes meet.
+/// Throws UsageError for a run on GPUs, of which each process opens the memory once.
+void check_simulated_device(const Config& config);
+
+/// The same, and for a mode whose result depends on how processes meet.
 void check_simulation(const Config& config);
 
 /// Trains to the end, or to a signal; writes metrics, curves, manifest and progress.

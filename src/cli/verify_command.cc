@@ -35,6 +35,7 @@ Config repetition(const RunFolder& folder, const Command& command, std::int64_t 
   }
   const std::int64_t others = std::clamp<std::int64_t>(config.workers + 1, 1, last_ticket);
   config.workers = command.overrides.workers.value_or(others);
+  config.workers_per_device = 0;
   if (command.overrides.data) config.data = *command.overrides.data;
   config.quiet = true;
   if (command.chaos) config.max_respawns = kNoLimit;
@@ -177,6 +178,7 @@ int run_verify(const Command& command, const std::vector<std::string>& argv) {
   const FolderLock lock(original);
   HashHistory expected = read_expected(original);
   const Config config = repetition(original, command, expected.rbegin()->first);
+  if (command.simulate) check_simulated_device(config);
   Training training(config, config.resume);
   training.simulated = command.simulate;
   // Those are where the run began, not what it came to.

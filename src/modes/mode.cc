@@ -16,10 +16,14 @@ Schedule Schedule::of(const Config& config) {
 }
 
 std::unique_ptr<Mode> make_mode(const Config& config, const TrainingMemory& memory,
-                                const Model& model, std::uint32_t slot) {
-  if (memory.arrivals) return std::make_unique<RecordedMode>(config, memory, model, slot);
-  if (memory.commits) return std::make_unique<OrderedMode>(config, memory, model, slot);
-  return std::make_unique<HogwildMode>(config, memory, model, slot);
+                                Parameters parameters, std::uint32_t slot) {
+  if (memory.arrivals) {
+    return std::make_unique<RecordedMode>(config, memory, std::move(parameters), slot);
+  }
+  if (memory.commits) {
+    return std::make_unique<OrderedMode>(config, memory, std::move(parameters), slot);
+  }
+  return std::make_unique<HogwildMode>(config, memory, std::move(parameters), slot);
 }
 
 }  // namespace passel::train

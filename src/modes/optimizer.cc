@@ -6,13 +6,30 @@
 
 namespace passel::train {
 
-Optimizer::Optimizer(const Config& config, std::vector<shm::ParameterSpan> spans)
+Optimizer::Optimizer(const Config& config, std::vector<shm::ParameterSpan> spans,
+                     const device::BlockMemory& memory)
     : options_(update_options(config)),
       clip_norm_(config.clip_norm),
       staleness_lr_(config.staleness_lr),
-      spans_(std::move(spans)) {
+      spans_(std::move(spans)),
+      memory_(memory),
+      parts_(spans_.size()) {
   // Not in update_options(): the state that is kept and saved does not depend on the correction.
   options_.momentum = explicit_momentum(config);
+}
+
+double Optimizer::squared_norm(const float* gradient) noexcept {
+  for (std::size_t i = 0; i < spans_.size(); ++i) {
+    parts_[i] = {gradient + spans_[i].begin, spans_[i].count};
+  }
+  return memory_.squared_norm(parts_);
+}
+
+void Optimizer::write_gradients(const std::vector<at::Tensor>& gradients,
+                                float* block) const noexcept {
+  for (std::size_t i = 0; i < spans_.size(); ++i) {
+    memory_.copy(gradients[i].const_data_ptr<float>(), block + spans_[i].begin, spans_[i].count);
+  }
 }
 
 double Optimizer::stale_lr(double lr, std::int64_t staleness) const noexcept {
@@ -34,8 +51,8 @@ void Optimizer::apply_to(std::size_t parameter, const kernels::UpdateStep& step,
     old[s] = from.state.blocks[s].data() + span.begin;
     next[s] = to.state.blocks[s].data() + span.begin;
   }
-  kernels::apply_update(options_, step, {from.values.data() + span.begin, {old.data(), count}},
-                        gradient, to.values.data() + span.begin, {next.data(), count}, span.count);
+  memory_.apply_update(options_, step, {from.values.data() + span.begin, {old.data(), count}},
+                       gradient, to.values.data() + span.begin, {next.data(), count}, span.count);
 }
 
 }  // namespace passel::train

@@ -2,9 +2,11 @@
 
 namespace passel::train {
 
-OrderedMode::OrderedMode(const Config& config, const TrainingMemory& memory, const Model& model,
+OrderedMode::OrderedMode(const Config& config, const TrainingMemory& memory, Parameters parameters,
                          std::uint32_t slot)
-    : commits_(config, memory, slot), views_(memory, model), parent_(memory.done.doorbell()) {}
+    : commits_(config, memory, slot),
+      parameters_(std::move(parameters)),
+      parent_(memory.done.doorbell()) {}
 
 bool OrderedMode::begin(const Grant& grant, const std::function<bool()>& news) {
   const Schedule& schedule = commits_.schedule();
@@ -17,13 +19,13 @@ bool OrderedMode::begin(const Grant& grant, const std::function<bool()>& news) {
       },
       shm::kNoDeadline);
   if (!readable) return false;
-  views_.bind(schedule.base_of(grant.ticket));
+  parameters_->use(schedule.base_of(grant.ticket));
   return true;
 }
 
-Versions OrderedMode::commit(const Grant& grant, const Gradient& gradient) noexcept {
-  write_gradients(gradient.values, commits_.optimizer().spans(), commits_.gradient(grant.ticket));
+Versions OrderedMode::commit(const Grant& grant, const device::Gradient& gradient) noexcept {
   const bool accepted = gradient.finite();
+  commits_.write(grant.ticket, gradient.parts);
   commits_.publish(grant.ticket, {.squared_norm = gradient.squared_norm,
                                   .lr = grant.lr,
                                   .loss = gradient.loss,

@@ -8,14 +8,23 @@ namespace passel::train {
 OrderedCommits::OrderedCommits(const Config& config, const TrainingMemory& memory,
                                std::uint32_t process)
     : schedule_(memory.schedule),
-      optimizer_(config, memory.parameters.spans()),
+      memory_(*memory.blocks),
+      optimizer_(config, memory.parameters.spans(), memory_),
       commits_(memory.commits.value()),
       versions_(memory.versions),
       states_(memory.optimizers),
       gradients_(memory.gradients),
       process_(process),
       compensation_(static_cast<float>(config.delay_compensation)),
-      made_(schedule_.group == 1 && compensation_ == 0 ? 0 : memory.parameters.values().size()) {}
+      made_(schedule_.group == 1 && compensation_ == 0
+                ? std::span<float>()
+                : memory_.scratch(memory.parameters.values().size())) {}
+
+void OrderedCommits::write(std::int64_t ticket,
+                           const std::vector<at::Tensor>& parts) const noexcept {
+  optimizer_.write_gradients(parts, gradient(ticket).data());
+  memory_.finish();
+}
 
 void OrderedCommits::publish(std::int64_t ticket, const Contribution& contribution) const noexcept {
   commits_.publish(ticket, contribution);
@@ -61,36 +70,35 @@ OrderedCommits::StepGradient OrderedCommits::gradient_of_step(std::int64_t step,
   } else {
     compensate(step);
   }
-  const double square = optimizer_.squared_norm(
-      [&](std::size_t i) { return made_.data() + optimizer_.spans()[i].begin; });
+  const double square = optimizer_.squared_norm(made_.data());
   if (schedule_.group == 1 && !std::isfinite(square)) return plain;
   return {made_.data(), square};
 }
 
 void OrderedCommits::compensate(std::int64_t step) noexcept {
   const auto base = version(schedule_.base_of(step));
-  kernels::compensate_delay(compensation_, gradient(step).data(), version(step).data(), base.data(),
-                            made_.data(), made_.size());
+  memory_.compensate_delay(compensation_, gradient(step).data(), version(step).data(), base.data(),
+                           made_.data(), made_.size());
 }
 
 void OrderedCommits::carry_over(std::int64_t step) noexcept {
   const Optimizer::Point from = point(step), to = point(step + 1);
-  std::ranges::copy(from.values, to.values.begin());
+  memory_.copy(from.values.data(), to.values.data(), from.values.size());
   for (std::size_t s = 0; s < from.state.blocks.size(); ++s) {
-    std::ranges::copy(from.state.blocks[s], to.state.blocks[s].begin());
+    const std::span<const float> block = from.state.blocks[s];
+    memory_.copy(block.data(), to.state.blocks[s].data(), block.size());
   }
+  memory_.finish();
   to.state.steps->store(from.state.steps->load());
 }
 
 // Added in the order of the tickets: the same bits whoever computed them.
 void OrderedCommits::mean_gradient(std::int64_t first) noexcept {
-  std::ranges::copy(gradient(first), made_.begin());
+  memory_.copy(gradient(first).data(), made_.data(), made_.size());
   for (std::int64_t t = first + 1; t < first + schedule_.group; ++t) {
-    const std::span<const float> next = gradient(t);
-    for (std::size_t i = 0; i < made_.size(); ++i) made_[i] += next[i];
+    memory_.add(made_.data(), gradient(t).data(), made_.size());
   }
-  const float share = 1.0F / static_cast<float>(schedule_.group);
-  for (float& value : made_) value *= share;
+  memory_.scale(made_.data(), 1.0F / static_cast<float>(schedule_.group), made_.size());
 }
 
 }  // namespace passel::train

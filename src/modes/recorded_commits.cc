@@ -4,12 +4,18 @@ namespace passel::train {
 
 RecordedCommits::RecordedCommits(const Config& config, const TrainingMemory& memory,
                                  std::uint32_t process)
-    : optimizer_(config, memory.parameters.spans()),
+    : memory_(*memory.blocks),
+      optimizer_(config, memory.parameters.spans(), memory_),
       arrivals_(memory.arrivals.value()),
       versions_(memory.versions),
       states_(memory.optimizers),
       gradients_(memory.gradients),
       process_(process) {}
+
+void RecordedCommits::write(const std::vector<at::Tensor>& parts) const noexcept {
+  optimizer_.write_gradients(parts, gradients_[process_].data());
+  memory_.finish();
+}
 
 std::int64_t RecordedCommits::hand_in(std::int64_t ticket, const Arrival& arrival) noexcept {
   arrivals_.hand_in(process_, ticket, arrival);

@@ -6,11 +6,14 @@
 #include <utility>
 
 #include "passel/train/config_fields.h"
+#include "passel/train/device_list.h"
 #include "passel/train/errors.h"
 #include "passel/train/wording.h"
 
 namespace passel::train {
 namespace {
+
+constexpr std::int64_t kMostGpuWorkers = 255;
 
 bool spans_epochs(const Config& config) {
   return config.lr_schedule == "linear" || config.lr_schedule == "cosine";
@@ -73,6 +76,38 @@ void check_stateful(const Config& config) {
   }
 }
 
+void check_devices(const Config& config) {
+  const auto devices = static_cast<std::int64_t>(device_list(config.device).value().size());
+  if (devices == 0 && config.workers_per_device != 0) {
+    throw UsageError(
+        fmt::format("workers_per_device: expected 0 with the device cpu, got {}. Set workers, or "
+                    "choose the device cuda.",
+                    config.workers_per_device));
+  }
+  if (devices == 0 && config.no_cuda_ipc) {
+    throw UsageError(
+        "no_cuda_ipc: expected false with the device cpu, got true. It says how processes share "
+        "the memory of a GPU.");
+  }
+  if (devices != 0 && config.stateful) {
+    throw UsageError(fmt::format(
+        "stateful: expected false with the device {}, got true. States are carried on the CPU "
+        "only.",
+        config.device));
+  }
+  const std::int64_t together = config.workers_per_device * devices;
+  if (together != 0 && together != config.workers) {
+    throw UsageError(
+        fmt::format("workers: expected {}, {} on each device of {}, got {}. Leave out one of "
+                    "workers and workers_per_device.",
+                    together, config.workers_per_device, config.device, config.workers));
+  }
+  if (devices != 0 && config.workers > kMostGpuWorkers) {
+    throw UsageError(fmt::format("workers: expected at most {} with the device {}, got {}.",
+                                 kMostGpuWorkers, config.device, config.workers));
+  }
+}
+
 // linear and cosine span the epochs: with others even the tickets already trained would have had
 // other rates.
 void check_epochs(const Config& config, std::int64_t epochs) {
@@ -101,6 +136,7 @@ void validate(const Config& config) {
   check_learning_rate(config);
   check_staleness_options(config);
   check_stateful(config);
+  check_devices(config);
   if (config.dataset == "fashion-mnist" && config.data.empty()) {
     throw UsageError(
         "data: expected the folder of Fashion-MNIST, got nothing. "
@@ -115,7 +151,15 @@ Config with_overrides(Config config, const Overrides& overrides) {
     config.epochs = *overrides.epochs;
   }
   if (overrides.max_tickets) config.max_tickets = *overrides.max_tickets;
-  if (overrides.workers) config.workers = *overrides.workers;
+  if (overrides.workers) {
+    config.workers = *overrides.workers;
+    config.workers_per_device = 0;
+  }
+  if (overrides.device) {
+    config.device = *overrides.device;
+    config.workers_per_device = 0;
+    if (config.device == "cpu") config.no_cuda_ipc = false;
+  }
   if (overrides.log_interval) config.log_interval = *overrides.log_interval;
   if (overrides.worker_timeout) config.worker_timeout = *overrides.worker_timeout;
   if (overrides.quiet) config.quiet = *overrides.quiet;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "passel/train/adding_problem.h"
+#include "passel/train/device_list.h"
 
 namespace passel::train {
 namespace {
@@ -202,7 +203,22 @@ std::vector<Field> make_fields() {
        .value = "NAME",
        .help = "Where workers compute",
        .member = &C::device,
-       .choices = {"cpu"}},
+       .choices = {"cpu", "cuda"},
+       .form = "cpu, cuda, or cuda:N,... with the numbers of GPUs, each one once",
+       .accepts = [](const std::string& text) { return device_list(text).has_value(); }},
+      {.name = "workers_per_device",
+       .group = "processes",
+       .value = "N",
+       .help = "Worker processes on each GPU, instead of --workers; 0: as --workers says",
+       .member = &C::workers_per_device,
+       .range = {0, 255}},
+      {.name = "no_cuda_ipc",
+       .group = "processes",
+       .value = "BOOL",
+       .help =
+           "Keep parameters in the memory of the host and copy them to the GPU, as is done where "
+           "processes cannot share its memory",
+       .member = &C::no_cuda_ipc},
       {.name = "workers",
        .group = "processes",
        .value = "N",

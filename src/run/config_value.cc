@@ -46,6 +46,7 @@ void check_member(const Field& field, const std::string& value, const std::strin
   for (const std::string_view choice : field.choices) {
     if (choice == value) return;
   }
+  if (field.accepts != nullptr && field.accepts(value)) return;
   const std::vector<std::string> names(field.choices.begin(), field.choices.end());
   throw UsageError(fmt::format("{}: expected {}, got {}.{}", label, expectation(field),
                                in_quotes(value), did_you_mean(value, names)));
@@ -128,6 +129,7 @@ std::string expectation(const Field& field) {
   struct Visitor {
     const Field& field;
     std::string operator()(std::string Config::*) const {
+      if (!field.form.empty()) return std::string(field.form);
       return (field.choices.size() == 1 ? "" : "one of ") +
              fmt::format("{}", fmt::join(field.choices, ", "));
     }

@@ -56,7 +56,9 @@ bool survives(const std::string& text, std::int64_t ticket) {
   if (!line.is_object()) return false;
   const auto event = line.find("event");
   if (event == line.end() || *event == "summary") return false;
-  if (*event != "train" && *event != "eval" && *event != "checkpoint") return true;
+  if (*event != "train" && *event != "eval" && *event != "checkpoint" && *event != "memory") {
+    return true;
+  };
   const auto at = line.find("ticket");
   if (at == line.end() || !at->is_number_integer()) return false;
   return at->is_number_unsigned() ? std::cmp_less_equal(at->get<std::uint64_t>(), ticket)
@@ -193,6 +195,16 @@ void MetricsLog::checkpoint(const CheckpointRecord& record) noexcept {
     line["version"] = record.version;
     line["param_hash"] = record.param_hash;
     line["tensors"] = record.tensors;
+  });
+}
+
+void MetricsLog::memory(const MemoryRecord& record) noexcept {
+  write("memory", [&](Line& line) {
+    line["ticket"] = record.ticket;
+    line["slot"] = record.slot;
+    line["allocated_bytes"] = record.allocated;
+    line["reserved_bytes"] = record.reserved;
+    line["peak_bytes"] = record.peak;
   });
 }
 

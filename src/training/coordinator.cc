@@ -154,6 +154,7 @@ void Coordinator::take_events() {
 void Coordinator::on_exit(const shm::WorkerExit& exit) {
   take_results();
   settle_commits(exit);
+  parts_.memory.blocks->forget(exit.slot);
   buffers_.reclaim(exit.slot, exit.incarnation);
   std::optional<std::int64_t> in_work;
   if (holds_work(exit.slot)) in_work = tickets_.held(exit.slot).front();
@@ -322,7 +323,20 @@ void Coordinator::on_border() {
     if (evaluate) evaluated_epochs_ = epoch;
     border_task_.start(take_snapshot(parts_.memory, ticket, epoch), evaluate);
   }
+  note_device_memory(ticket);
   if (!finished_) set_border(border_after(ticket));
+}
+
+void Coordinator::note_device_memory(std::int64_t ticket) {
+  for (std::int64_t slot = 0; slot < std::ssize(parts_.memory.device_memory); ++slot) {
+    const DeviceMemory& memory = parts_.memory.device_memory[static_cast<std::size_t>(slot)];
+    if (memory.reserved.load() == 0) continue;
+    parts_.metrics.memory({.ticket = ticket,
+                           .slot = slot,
+                           .allocated = memory.allocated.load(),
+                           .reserved = memory.reserved.load(),
+                           .peak = memory.peak.load()});
+  }
 }
 
 void Coordinator::take_border_result() {

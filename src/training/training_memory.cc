@@ -5,6 +5,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "passel/device/host_memory.h"
 #include "passel/train/carried_state.h"
 #include "passel/train/errors.h"
 
@@ -121,61 +122,64 @@ class Opener {
   const shm::Arena& arena_;
 };
 
-template <class Blocks>
-std::vector<OptimizerState> optimizers(const Blocks& blocks, const Config& config,
-                                       std::size_t floats) {
+template <class Source>
+std::vector<OptimizerState> optimizers(const Source& source, device::BlockMemory& blocks,
+                                       const Config& config, std::size_t floats) {
   std::vector<OptimizerState> states;
   for (std::size_t i = 0; i < optimizer_count(config); ++i) {
     const std::string name = numbered("optimizer", static_cast<std::int64_t>(i)) + "/";
     states.push_back(
         {.blocks = {},
-         .steps = blocks.template array<std::atomic<std::int64_t>>(name + "steps", 1).data()});
+         .steps = source.template array<std::atomic<std::int64_t>>(name + "steps", 1).data()});
     for (const auto state : kernels::state_names(update_options(config))) {
-      states.back().blocks.push_back(
-          blocks.template array<float>(name + std::string(state), floats));
+      states.back().blocks.push_back(blocks.block(name + std::string(state), floats));
     }
   }
   return states;
 }
 
-template <class Blocks>
-TrainingMemory lay_out(const Blocks& blocks, const Config& config, const Model& model) {
-  auto parameters = blocks.parameters(model);
+template <class Source>
+TrainingMemory lay_out(const Source& source, std::shared_ptr<device::BlockMemory> memory_of_blocks,
+                       const Config& config, const Model& model) {
+  device::BlockMemory& blocks = *memory_of_blocks;
+  auto parameters = source.parameters(model);
   const std::size_t floats = parameters.values().size();
   const auto workers = static_cast<std::uint32_t>(config.workers);
   TrainingMemory memory{
+      .blocks = std::move(memory_of_blocks),
       .parameters = parameters,
-      .schedule = schedule_of(blocks.arena(), config),
-      .versions = {parameters.values()},
-      .optimizers = optimizers(blocks, config, floats),
+      .schedule = schedule_of(source.arena(), config),
+      .versions = {blocks.share("versions/0", parameters.values())},
+      .optimizers = optimizers(source, blocks, config, floats),
       .gradients = {},
       .commits = {},
       .arrivals = {},
       .states = {},
-      .counters = blocks.template array<RunCounters>("counters", 1).data(),
-      .done = blocks.template queue<Done>("done",
+      .counters = source.template array<RunCounters>("counters", 1).data(),
+      .device_memory = source.template array<DeviceMemory>("device_memory", workers),
+      .done = source.template queue<Done>("done",
                                           {.producers = workers, .capacity = 2 * kGrantDepth + 2}),
       .grants = {},
-      .batches = blocks.bytes("batches", batch_count(config) * batch_bytes(config, model.shape()))};
+      .batches = source.bytes("batches", batch_count(config) * batch_bytes(config, model.shape()))};
   for (std::int64_t v = 1; v < version_count(config); ++v) {
-    memory.versions.push_back(blocks.template array<float>(numbered("versions", v), floats));
+    memory.versions.push_back(blocks.block(numbered("versions", v), floats));
   }
   for (std::int64_t g = 0; g < gradient_count(config); ++g) {
-    memory.gradients.push_back(blocks.template array<float>(numbered("gradients", g), floats));
+    memory.gradients.push_back(blocks.block(numbered("gradients", g), floats));
   }
   for (std::int64_t slot = 0; slot < config.workers; ++slot) {
-    memory.grants.push_back(blocks.template queue<Grant>(
+    memory.grants.push_back(source.template queue<Grant>(
         numbered("grants", slot), {.producers = 1, .capacity = kGrantDepth}));
   }
-  if (ordered(config)) memory.commits = blocks.commits(ticket_window(config));
+  if (ordered(config)) memory.commits = source.commits(ticket_window(config));
   if (config.mode == "recorded") {
     memory.arrivals =
-        blocks.arrivals({.processes = workers,
+        source.arrivals({.processes = workers,
                          .versions = static_cast<std::uint32_t>(version_count(config)),
                          .window = 2 * ticket_window(config)});
   }
   if (config.stateful) {
-    memory.states = blocks.states(config.lanes, state_floats(model, config.batch_size));
+    memory.states = source.states(config.lanes, state_floats(model, config.batch_size));
   }
   return memory;
 }
@@ -227,15 +231,18 @@ std::size_t batch_bytes(const Config& config, const SampleShape& shape) {
   return (bytes + kPage - 1) / kPage * kPage;
 }
 
-std::size_t TrainingMemory::capacity(const Config& config, const Model& model,
-                                     const Replay& replay) {
-  const auto spans = shm::flat_layout(model.parameters());
+std::size_t TrainingMemory::block_bytes(const Config& config, const Model& model) {
   const auto blocks =
       version_count(config) + gradient_count(config) +
       static_cast<std::int64_t>(optimizer_count(config) *
                                 kernels::state_names(update_options(config)).size());
-  const std::size_t flat =
-      (shm::flat_size(spans) * sizeof(float) + kPage) * static_cast<std::size_t>(blocks);
+  const auto spans = shm::flat_layout(model.parameters());
+  return (shm::flat_size(spans) * sizeof(float) + kPage) * static_cast<std::size_t>(blocks);
+}
+
+std::size_t TrainingMemory::capacity(const Config& config, const Model& model,
+                                     const Replay& replay) {
+  const std::size_t flat = block_bytes(config, model);
   const std::size_t batches = batch_count(config) * batch_bytes(config, model.shape());
   const std::size_t per_worker = 64UL * 1024;  // rings, crash record
   const std::size_t window =
@@ -249,7 +256,8 @@ std::size_t TrainingMemory::capacity(const Config& config, const Model& model,
 }
 
 TrainingMemory TrainingMemory::create(shm::Arena& arena, const Config& config, const Model& model,
-                                      const Replay& replay) {
+                                      const Replay& replay,
+                                      std::shared_ptr<device::BlockMemory> blocks) {
   const std::string text = to_json(config).dump();
   const auto stored = arena.construct_array<char>("config", text.size());
   std::memcpy(stored.data(), text.data(), text.size());
@@ -260,18 +268,21 @@ TrainingMemory TrainingMemory::create(shm::Arena& arena, const Config& config, c
     kept[0] = replay.first;
     std::ranges::copy(replay.bases, kept.begin() + 1);
   }
-  TrainingMemory memory = lay_out(Creator(arena), config, model);
-  for (const std::span<float> version : memory.versions) {
-    if (version.data() != memory.versions[0].data()) {
-      std::ranges::copy(memory.versions[0], version.begin());
-    }
+  if (!blocks) blocks = std::make_shared<device::HostMemory>(arena);
+  TrainingMemory memory = lay_out(Creator(arena), std::move(blocks), config, model);
+  const std::span<float> first = memory.versions[0];
+  for (std::size_t v = 1; v < memory.versions.size(); ++v) {
+    memory.blocks->copy(first.data(), memory.versions[v].data(), first.size());
   }
+  memory.blocks->finish();
   return memory;
 }
 
 TrainingMemory TrainingMemory::open(const shm::Arena& arena, const Config& config,
-                                    const Model& model) {
-  return lay_out(Opener(arena), config, model);
+                                    const Model& model,
+                                    std::shared_ptr<device::BlockMemory> blocks) {
+  if (!blocks) blocks = std::make_shared<device::HostMemory>(arena);
+  return lay_out(Opener(arena), std::move(blocks), config, model);
 }
 
 std::int64_t TrainingMemory::version() const {

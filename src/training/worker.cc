@@ -25,15 +25,23 @@ void keep_freed_memory() {
 
 Worker::Worker(const shm::Arena& arena, std::uint32_t slot, std::uint32_t incarnation)
     : arena_(arena),
+      slot_(slot),
       config_(TrainingMemory::read_config(arena)),
+      place_(device::open_place(arena, slot)),
       model_(TrainingMemory::read_shape(arena), config_.hidden_size, config_.seed),
-      memory_(TrainingMemory::open(arena, config_, model_)),
-      mode_(make_mode(config_, memory_, model_, slot)),
+      memory_(TrainingMemory::open(arena, config_, model_, place_.memory)),
+      mode_(make_mode(
+          config_, memory_,
+          place_.device->bind(model_.parameters(), memory_.parameters.spans(), memory_.versions),
+          slot)),
       grants_(memory_.grants.at(slot).consumer()),
       done_(memory_.done.producer(slot)) {
   if (memory_.states) carried_.emplace(*memory_.states, model_, config_.batch_size);
+  place_.device->expect_inputs_in(memory_.batches);
   report({.ticket = Done::kReady, .lease = {.slot = slot, .incarnation = incarnation}});
 }
+
+Worker::~Worker() = default;
 
 // While the parameters of a ticket are waited for, the one that makes them may come, of a worker
 // that died: it is looked at then.
@@ -60,34 +68,49 @@ bool Worker::take_grants() {
 }
 
 void Worker::keep(const Grant& grant) {
-  waiting_.insert(std::ranges::upper_bound(waiting_, grant.ticket, {}, &Grant::ticket), grant);
+  const auto ticket_of = [](const Task& task) { return task.grant.ticket; };
+  waiting_.insert(std::ranges::upper_bound(waiting_, grant.ticket, {}, ticket_of),
+                  Task{grant, inputs_of(grant)});
 }
 
 // False: there was news before its parameters were there.
 bool Worker::compute_next(const std::function<bool()>& news) {
-  const Grant grant = waiting_.front();
-  if (!mode_->begin(grant, news)) return false;
+  const Task task = waiting_.front();
+  if (!mode_->begin(task.grant, news)) return false;
   waiting_.pop_front();
-  report(compute(grant));
+  report(compute(task));
   return true;
 }
 
-Done Worker::compute(const Grant& grant) {
-  const at::Tensor x = tensor_of(grant, grant.x), target = tensor_of(grant, grant.target);
-  const at::Tensor dropout =
-      dropout_factors(config_.dropout, config_.seed, grant.batch, x.size(1), config_.hidden_size);
+Done Worker::compute(const Task& task) {
+  const Grant& grant = task.grant;
+  const device::Inputs inputs = place_.device->load(grant.ticket, task.inputs);
+  if (!waiting_.empty()) {
+    place_.device->prefetch(waiting_.front().grant.ticket, waiting_.front().inputs);
+  }
   Model::State state;
   if (carried_) state = carried_->read(grant.batch, tensor_of(grant, grant.fresh));
-  const at::Tensor loss = model_.loss(x, target, dropout, carried_ ? &state : nullptr);
-  const Gradient gradient = take_gradient(loss);
+  const at::Tensor loss =
+      model_.loss(inputs.x, inputs.target, inputs.dropout, carried_ ? &state : nullptr);
+  loss.backward();
+  const device::Gradient gradient = place_.device->gradient(loss, take_gradients());
   // Before the ticket can be seen to be done.
   if (carried_) carried_->write(grant.batch, gradient.finite() ? &state : nullptr);
   const Versions versions = mode_->commit(grant, gradient);
+  note_memory();
   return {.ticket = grant.ticket,
           .lease = grant.lease,
           .base_version = versions.base,
           .applied_version = versions.applied,
           .loss = gradient.loss};
+}
+
+device::Inputs Worker::inputs_of(const Grant& grant) const {
+  const at::Tensor x = tensor_of(grant, grant.x);
+  return {.x = x,
+          .target = tensor_of(grant, grant.target),
+          .dropout = dropout_factors(config_.dropout, config_.seed, grant.batch, x.size(1),
+                                     config_.hidden_size)};
 }
 
 at::Tensor Worker::tensor_of(const Grant& grant, const shm::TensorHandle& handle) const {
@@ -99,17 +122,22 @@ at::Tensor Worker::tensor_of(const Grant& grant, const shm::TensorHandle& handle
 
 // Takes the gradients away from the parameters, so that the next backward
 // stores its own instead of adding to these.
-Gradient Worker::take_gradient(const at::Tensor& loss) {
-  loss.backward();
-  gradients_.clear();
-  double square = 0;
+std::vector<at::Tensor> Worker::take_gradients() {
+  std::vector<at::Tensor> gradients;
   for (const auto& [name, parameter] : model_.parameters()) {
-    const at::Tensor& gradient = gradients_.emplace_back(parameter.grad().contiguous());
-    square += kernels::squared_norm(gradient.const_data_ptr<float>(),
-                                    static_cast<std::size_t>(gradient.numel()));
+    gradients.push_back(parameter.grad());
     parameter.mutable_grad().reset();
   }
-  return {.loss = loss.item<float>(), .values = gradients_, .squared_norm = square};
+  return gradients;
+}
+
+void Worker::note_memory() {
+  const auto use = place_.device->memory_use();
+  if (!use) return;
+  DeviceMemory& memory = memory_.device_memory[slot_];
+  memory.allocated.store(use->allocated);
+  memory.reserved.store(use->reserved);
+  memory.peak.store(use->peak);
 }
 
 void Worker::report(const Done& done) {

@@ -82,6 +82,9 @@ TEST(Options, TrainTakesEveryOption) {
   expected.clip_norm = 0;
   expected.seed = 18446744073709551615u;
   expected.workers = 4;
+  expected.device = "cuda:0,1";
+  expected.no_cuda_ipc = true;
+  expected.workers_per_device = 2;
   expected.worker_timeout = 2.5;
   expected.max_respawns = 0;
   expected.out = "o";
@@ -135,7 +138,10 @@ TEST(Options, TrainTakesEveryOption) {
                                       "--mode",
                                       "hogwild",
                                       "--device",
-                                      "cpu",
+                                      "cuda:0,1",
+                                      "--no-cuda-ipc",
+                                      "--workers-per-device",
+                                      "2",
                                       "--num-processes",
                                       "4",
                                       "--worker-timeout",

@@ -16,7 +16,7 @@ import torch
 HERE = Path(__file__).resolve().parent
 SANITIZER_TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 # The kernels on arrays of their exact sizes; torch's allocator would hide overruns.
-SANITIZED = "--gtest_filter=PointwiseOnGpu*-*MoreRows*"
+SANITIZED = "--gtest_filter=PointwiseOnGpu*:BlockOnGpu*-*MoreRows*"
 EXPANDABLE = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
 
 
@@ -34,6 +34,8 @@ def steps(build: Path):
         environment = {"PASSEL_CUDA_GRAPHS": graphs}
         yield f"tests in C++, graphs {graphs}", [program, cuda], environment
         yield f"tests in Python, graphs {graphs}", python_tests, environment
+    train = [sys.executable, HERE / "train_on_gpu_test.py", build / "src/passel"]
+    yield "tests of training", train, {}
     sharing = [build / "tests/shm_cuda/shm_cuda_real_test"]
     yield "tests of sharing", sharing, {}
     # Under these torch cannot share, or not everywhere.

@@ -17,6 +17,7 @@ LINE_LIMIT = 400
 SLEEP_LIMIT_MS = 10
 
 TORCH = re.compile(r"^(torch|ATen|c10|caffe2)/|^passel/(shm_torch|kernels_torch|train)/")
+CUDA = re.compile(r"^(cuda_runtime|driver_types|c10/cuda/|ATen/cuda/|passel/(shm_cuda|kernels_cuda)/)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 RELAXED = re.compile(r"\bmemory_order(_|::)relaxed\b")
 SLEEP = re.compile(r"\b(sleep_for|sleep_until|nanosleep|usleep|sleep)\s*\((.*)")
@@ -64,6 +65,10 @@ def check_include(path: str, target: str):
         yield f"this layer is free of torch, but includes {target}"
     if within(path, "shm") and target.startswith(("passel/kernels", "passel/train")):
         yield f"shm stands below {target}"
+    if within(path, "src") and not within(path, "src/device/cuda") and CUDA.search(target):
+        yield f"of the trainer only src/device/cuda knows CUDA, but this includes {target}"
+    if within(path, "src/device") and target.startswith("passel/train"):
+        yield f"src/device stands below {target}"
     if within(path, "kernels") and target.startswith(("passel/shm", "passel/train")):
         yield f"kernels stand beside or below {target}"
 

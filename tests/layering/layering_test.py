@@ -69,6 +69,13 @@ class Layering(unittest.TestCase):
         self.expect("shm/torch/a.cc", '#include "passel/train/config.h"\n', "passel/train")
         self.expect("kernels/torch/a.cc", '#include "passel/train/config.h"\n', "passel/train")
 
+    def test_cuda_in_other_parts_of_the_trainer_than_its_own(self):
+        self.expect("src/modes/a.cc", "#include <cuda_runtime_api.h>\n", "src/device/cuda")
+        self.expect("src/device/a.h", '#include "passel/shm_cuda/device.h"\n', "src/device/cuda")
+
+    def test_a_device_that_sees_the_trainer(self):
+        self.expect("src/device/cuda/a.cc", '#include "passel/train/config.h"\n', "below")
+
     def test_torch_in_layers_that_are_free_of_it(self):
         for include in ("<torch/library.h>", "<ATen/ATen.h>", "<c10/util/Half.h>"):
             self.expect("shm/a.cc", f"#include {include}\n", "free of torch")

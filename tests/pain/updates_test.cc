@@ -1,5 +1,6 @@
 // What several processes do to the same parameters and the same optimiser state.
 #include <ATen/ops/full_like.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 #include <limits>
 #include <string_view>
 
+#include "passel/device/cpu_device.h"
 #include "passel/kernels/update.h"
 #include "passel/shm/doorbell.h"
 #include "passel/shm/process_context.h"
@@ -60,7 +62,9 @@ struct Trainee {
       : config(TrainingMemory::read_config(arena)),
         model(TrainingMemory::read_shape(arena), config.hidden_size, config.seed),
         memory(TrainingMemory::open(arena, config, model)),
-        mode(config, memory, model, slot) {}
+        device(*memory.blocks),
+        mode(config, memory,
+             device.bind(model.parameters(), memory.parameters.spans(), memory.versions), slot) {}
 
   std::vector<at::Tensor> gradients(double value) const {
     std::vector<at::Tensor> all;
@@ -71,12 +75,14 @@ struct Trainee {
   }
 
   bool commit(const std::vector<at::Tensor>& gradients) {
-    return mode.commit({.lr = 0.001}, 0, gradients).applied != train::Done::kRejected;
+    const auto gradient = device.gradient(at::zeros({}), gradients);
+    return mode.commit({.lr = 0.001}, gradient).applied != train::Done::kRejected;
   }
 
   Config config;
   Model model;
   TrainingMemory memory;
+  device::CpuDevice device;
   HogwildMode mode;
 };
 

@@ -44,6 +44,14 @@ inline Config random_config(std::mt19937_64& random) {
         },
         field.member);
   }
+  if (config.device == "cuda") {
+    config.stateful = false;
+    config.workers = std::min<std::int64_t>(config.workers, 255);
+    if (config.workers_per_device > 0) config.workers = config.workers_per_device;
+  } else {
+    config.workers_per_device = 0;
+    config.no_cuda_ipc = false;
+  }
   if (config.optimizer != "sgd") config.momentum = 0;
   if (config.mode != "hogwild") config.optimizer_state = "shared";
   const bool has_end = config.lr_schedule == "linear" || config.lr_schedule == "cosine";

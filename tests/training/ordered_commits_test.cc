@@ -36,8 +36,7 @@ class OrderedCommitsTest : public testing::Test {
     for (std::int64_t ticket = 0; ticket < tickets; ++ticket) {
       const auto block = commits.gradient(ticket);
       fill(block, ticket);
-      const double square = commits.optimizer().squared_norm(
-          [&](std::size_t i) { return block.data() + commits.optimizer().spans()[i].begin; });
+      const double square = commits.optimizer().squared_norm(block.data());
       commits.publish(ticket,
                       {.squared_norm = square, .lr = config_.lr, .loss = 1, .accepted = true});
       EXPECT_TRUE(commits.help());
@@ -147,8 +146,7 @@ TEST_F(OrderedCommitsTest, ComeToTheSameBitsWhenOneIsDoneTwice) {
     OrderedCommits commits(config_, memory, 0);
     const auto block = commits.gradient(ticket);
     fill(block, ticket);
-    const double square = commits.optimizer().squared_norm(
-        [&](std::size_t i) { return block.data() + commits.optimizer().spans()[i].begin; });
+    const double square = commits.optimizer().squared_norm(block.data());
     commits.publish(ticket,
                     {.squared_norm = square, .lr = config_.lr, .loss = 1, .accepted = true});
     commits.help();

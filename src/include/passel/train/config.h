@@ -44,12 +44,14 @@ struct Config {
 
   // processes
   std::string mode = "hogwild";
-  std::int64_t staleness = 1;        ///< mode ordered
-  std::int64_t shards = 2;           ///< mode sync: tickets a step
-  double staleness_lr = 0;           ///< modes hogwild and ordered; 0: off
-  double delay_compensation = 0;     ///< mode ordered; 0: off
-  bool momentum_correction = false;  ///< modes hogwild and ordered
-  std::string device = "cpu";
+  std::int64_t staleness = 1;           ///< mode ordered
+  std::int64_t shards = 2;              ///< mode sync: tickets a step
+  double staleness_lr = 0;              ///< modes hogwild and ordered; 0: off
+  double delay_compensation = 0;        ///< mode ordered; 0: off
+  bool momentum_correction = false;     ///< modes hogwild and ordered
+  std::string device = "cpu";           ///< see device_list()
+  std::int64_t workers_per_device = 0;  ///< 0: workers go round the devices
+  bool no_cuda_ipc = false;
   std::int64_t workers = 2;
   double worker_timeout = 60;  ///< seconds
   std::int64_t max_respawns = 100;
@@ -69,6 +71,7 @@ struct Config {
 /// What may change when a run is resumed; an empty member keeps the old value.
 struct Overrides {
   std::optional<std::filesystem::path> data;
+  std::optional<std::string> device;
   std::optional<std::int64_t> epochs, max_tickets, workers, log_interval;
   std::optional<double> worker_timeout;
   std::optional<bool> quiet;

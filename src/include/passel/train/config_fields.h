@@ -34,9 +34,11 @@ struct Field {
   std::string_view value;  ///< what the help text calls the value: N, SECONDS, DIR
   std::string_view help;
   Member member;
-  Range range = {};                            ///< of numbers
-  std::vector<std::string_view> choices = {};  ///< of strings
-  std::string_view hint = {};                  ///< a sentence for the error text
+  Range range = {};                               ///< of numbers
+  std::vector<std::string_view> choices = {};     ///< of strings
+  std::string_view form = {};                     ///< of strings that may also be others, in words
+  bool (*accepts)(const std::string&) = nullptr;  ///< those others
+  std::string_view hint = {};                     ///< a sentence for the error text
 };
 
 /// All members of Config in the order of their declaration.

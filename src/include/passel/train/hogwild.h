@@ -13,14 +13,15 @@ namespace passel::train {
 /// those of the worker's slot.
 class HogwildMode final : public Mode {
  public:
-  HogwildMode(const Config& config, const TrainingMemory& memory, const Model& model,
+  HogwildMode(const Config& config, const TrainingMemory& memory, Parameters parameters,
               std::uint32_t slot);
 
   bool begin(const Grant& grant, const std::function<bool()>& news) override;
-  Versions commit(const Grant& grant, const Gradient& gradient) noexcept override;
+  Versions commit(const Grant& grant, const device::Gradient& gradient) noexcept override;
 
  private:
   Optimizer optimizer_;
+  Parameters parameters_;
   OptimizerState state_;
   std::span<float> values_;
   RunCounters* counters_;

@@ -51,6 +51,15 @@ struct CheckpointRecord {
   std::map<std::string, std::string> tensors = {};  ///< the same of each parameter
 };
 
+/// What torch's allocator has on a GPU for one worker, at a ticket border.
+struct MemoryRecord {
+  std::int64_t ticket = 0;
+  std::int64_t slot = 0;
+  std::int64_t allocated = 0;  ///< bytes
+  std::int64_t reserved = 0;
+  std::int64_t peak = 0;  ///< most that was allocated at once
+};
+
 struct SummaryRecord {
   std::int64_t tickets = 0;
   std::int64_t samples = 0;
@@ -89,10 +98,11 @@ class MetricsLog {
   void eval(const EvalRecord& record) noexcept;
   void worker(const WorkerRecord& record) noexcept;
   void checkpoint(const CheckpointRecord& record) noexcept;
+  void memory(const MemoryRecord& record) noexcept;
   void summary(const SummaryRecord& record) noexcept;
 
-  /// For a run resumed from the checkpoint of `ticket`: drops train, eval and
-  /// checkpoint events of later tickets, summaries, and lines that are not
+  /// For a run resumed from the checkpoint of `ticket`: drops train, eval,
+  /// checkpoint and memory events of later tickets, summaries, and lines that are not
   /// JSON. Replaces the file atomically; throws UsageError if it cannot be
   /// written, ReadError if it cannot be read. Then it stays as it was.
   void truncate_after(std::int64_t ticket);

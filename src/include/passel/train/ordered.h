@@ -2,7 +2,6 @@
 
 #include "passel/train/mode.h"
 #include "passel/train/ordered_commits.h"
-#include "passel/train/version_views.h"
 
 namespace passel::train {
 
@@ -11,17 +10,17 @@ namespace passel::train {
 /// how fast they are or how they die.
 class OrderedMode final : public Mode {
  public:
-  OrderedMode(const Config& config, const TrainingMemory& memory, const Model& model,
+  OrderedMode(const Config& config, const TrainingMemory& memory, Parameters parameters,
               std::uint32_t slot);
 
   bool begin(const Grant& grant, const std::function<bool()>& news) override;
-  Versions commit(const Grant& grant, const Gradient& gradient) noexcept override;
+  Versions commit(const Grant& grant, const device::Gradient& gradient) noexcept override;
 
  private:
   void help() noexcept;
 
   OrderedCommits commits_;
-  VersionViews views_;
+  Parameters parameters_;
   shm::Doorbell& parent_;
 };
 

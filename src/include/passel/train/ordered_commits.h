@@ -28,6 +28,8 @@ class OrderedCommits {
   bool needs_help() const noexcept { return commits_.needs_help(); }
   shm::Doorbell& bell() const noexcept { return commits_.bell(); }
 
+  /// Puts a gradient, one part for each parameter, where that of the ticket belongs.
+  void write(std::int64_t ticket, const std::vector<at::Tensor>& parts) const noexcept;
   /// Where the ticket's gradient belongs, laid out as the parameters.
   std::span<float> gradient(std::int64_t ticket) const noexcept {
     return gradients_[static_cast<std::size_t>(ticket) % gradients_.size()];
@@ -41,7 +43,7 @@ class OrderedCommits {
   void bury(std::uint32_t slot) noexcept;
 
   const Schedule& schedule() const noexcept { return schedule_; }
-  const Optimizer& optimizer() const noexcept { return optimizer_; }
+  Optimizer& optimizer() noexcept { return optimizer_; }
 
  private:
   struct StepGradient {
@@ -63,6 +65,7 @@ class OrderedCommits {
   }
 
   Schedule schedule_;
+  device::BlockMemory& memory_;
   Optimizer optimizer_;
   shm::CommitRing<Contribution> commits_;
   std::vector<std::span<float>> versions_;
@@ -70,7 +73,7 @@ class OrderedCommits {
   std::vector<std::span<float>> gradients_;
   std::uint32_t process_;
   float compensation_;
-  std::vector<float> made_;  // a step's gradient, where it is not a ticket's as it is
+  std::span<float> made_;  // a step's gradient, where it is not a ticket's as it is
 };
 
 }  // namespace passel::train

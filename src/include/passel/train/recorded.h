@@ -2,7 +2,6 @@
 
 #include "passel/train/mode.h"
 #include "passel/train/recorded_commits.h"
-#include "passel/train/version_views.h"
 
 namespace passel::train {
 
@@ -11,15 +10,15 @@ namespace passel::train {
 /// parent: with that the run can be repeated bit by bit.
 class RecordedMode final : public Mode {
  public:
-  RecordedMode(const Config& config, const TrainingMemory& memory, const Model& model,
+  RecordedMode(const Config& config, const TrainingMemory& memory, Parameters parameters,
                std::uint32_t slot);
 
   bool begin(const Grant& grant, const std::function<bool()>& news) override;
-  Versions commit(const Grant& grant, const Gradient& gradient) noexcept override;
+  Versions commit(const Grant& grant, const device::Gradient& gradient) noexcept override;
 
  private:
   RecordedCommits commits_;
-  VersionViews views_;
+  Parameters parameters_;
   std::int64_t base_ = 0;
   shm::Doorbell& parent_;
 };

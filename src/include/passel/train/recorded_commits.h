@@ -22,11 +22,11 @@ class RecordedCommits {
   std::int64_t read() const noexcept { return arrivals_.read(process_); }
   void stop_reading() const noexcept { arrivals_.stop_reading(process_); }
 
-  /// Hands in the ticket whose gradient is complete in gradient(), and waits for its commit.
+  /// Hands in the ticket whose gradient was written, and waits for its commit.
   /// @return the version it was applied to
   std::int64_t hand_in(std::int64_t ticket, const Arrival& arrival) noexcept;
-  /// Where this worker's gradient belongs, laid out as the parameters.
-  std::span<float> gradient() const noexcept { return gradients_[process_]; }
+  /// Puts a gradient, one part for each parameter, where that of this worker belongs.
+  void write(const std::vector<at::Tensor>& parts) const noexcept;
 
   /// Commits what can be, unless another process is at it.
   bool help() noexcept;
@@ -41,14 +41,13 @@ class RecordedCommits {
   };
   std::optional<Applied> applied(std::int64_t ticket) const noexcept;
 
-  const Optimizer& optimizer() const noexcept { return optimizer_; }
-
  private:
   Optimizer::Point point(std::int64_t version) const noexcept {
     return {versions_[static_cast<std::size_t>(version) % versions_.size()],
             states_[static_cast<std::size_t>(version) % states_.size()]};
   }
 
+  const device::BlockMemory& memory_;
   Optimizer optimizer_;
   shm::ArrivalRing<Arrival> arrivals_;
   std::vector<std::span<float>> versions_;

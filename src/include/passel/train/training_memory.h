@@ -2,11 +2,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "passel/device/block_memory.h"
 #include "passel/kernels/update.h"
 #include "passel/shm/arena.h"
 #include "passel/shm/arrival_ring.h"
@@ -74,6 +76,13 @@ struct OptimizerState {
   std::atomic<std::int64_t>* steps;      ///< updates made with it
 };
 
+/// What a worker's allocator has on its device: see device::MemoryUse. Zeros: on the CPU.
+struct DeviceMemory {
+  std::atomic<std::int64_t> allocated;
+  std::atomic<std::int64_t> reserved;
+  std::atomic<std::int64_t> peak;
+};
+
 /// Counters that every process of a run updates.
 struct RunCounters {
   // Mode hogwild: updates applied so far by all workers; the base of staleness.
@@ -92,7 +101,9 @@ struct Replay {
 /// The arena of a training run. The parent creates all of it before the first
 /// spawn; a worker opens it and finds the same layout.
 struct TrainingMemory {
-  shm::SharedParameters parameters;  // their layout; the values are those of versions[0]
+  // Where versions, optimizers and gradients lie: what their pointers mean, it knows.
+  std::shared_ptr<device::BlockMemory> blocks;
+  shm::SharedParameters parameters;  // their layout, and the values that versions[0] begins with
   Schedule schedule;
   std::vector<std::span<float>> versions;   // version v is versions[v % size], hogwild's only one
   std::vector<OptimizerState> optimizers;   // see optimizer_count()
@@ -101,17 +112,23 @@ struct TrainingMemory {
   std::optional<shm::ArrivalRing<Arrival>> arrivals;     // mode recorded
   std::optional<shm::LaneStates> states;                 // of a stateful run
   RunCounters* counters;
+  std::span<DeviceMemory> device_memory;        // one per worker slot, which writes it
   shm::SimpleQueue<Done> done;                  // one producer per worker slot
   std::vector<shm::SimpleQueue<Grant>> grants;  // one per worker slot
   std::span<std::byte> batches;                 // batch_count(config) x batch_bytes(...)
 
   /// Bytes that create() will ask of an arena, with some room to spare.
   static std::size_t capacity(const Config& config, const Model& model, const Replay& replay = {});
+  /// Bytes of all versions, optimizers and gradients.
+  static std::size_t block_bytes(const Config& config, const Model& model);
+  /// @param blocks this process's way to where those lie; none: to the arena
   /// Throws shm::Error when the arena is too small.
   static TrainingMemory create(shm::Arena& arena, const Config& config, const Model& model,
-                               const Replay& replay = {});
+                               const Replay& replay = {},
+                               std::shared_ptr<device::BlockMemory> blocks = nullptr);
   /// Throws shm::Error when the model is not the one it was created for.
-  static TrainingMemory open(const shm::Arena& arena, const Config& config, const Model& model);
+  static TrainingMemory open(const shm::Arena& arena, const Config& config, const Model& model,
+                             std::shared_ptr<device::BlockMemory> blocks = nullptr);
 
   /// Parameters and optimiser state after all commits so far, and the parameters of the version
   /// `age` commits before.

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "passel/device/gpus.h"
 #include "passel/shm/worker.h"
 #include "passel/train/carried_state.h"
 #include "passel/train/mode.h"
@@ -28,6 +29,7 @@ class Worker {
  public:
   /// Opens the run's memory in `arena`, which must outlive it, and reports that it can take grants.
   Worker(const shm::Arena& arena, std::uint32_t slot, std::uint32_t incarnation);
+  ~Worker();
 
   /// Computes what is granted, until the queue of grants closes.
   void run();
@@ -37,24 +39,33 @@ class Worker {
   bool try_step();
 
  private:
+  /// A ticket that was granted.
+  struct Task {
+    Grant grant;
+    device::Inputs inputs;
+  };
+
   bool take_grants();
   void keep(const Grant& grant);
   bool compute_next(const std::function<bool()>& news);
-  Done compute(const Grant& grant);
-  Gradient take_gradient(const at::Tensor& loss);
+  Done compute(const Task& task);
+  device::Inputs inputs_of(const Grant& grant) const;
   at::Tensor tensor_of(const Grant& grant, const shm::TensorHandle& handle) const;
+  std::vector<at::Tensor> take_gradients();
+  void note_memory();
   void report(const Done& done);
 
   const shm::Arena& arena_;
+  std::uint32_t slot_;
   Config config_;
+  device::WorkerPlace place_;  // before the model: torch is to know of it
   Model model_;
   TrainingMemory memory_;
   std::unique_ptr<Mode> mode_;
   std::optional<CarriedState> carried_;  // of a stateful run
   shm::SimpleQueue<Grant>::Consumer grants_;
   shm::SimpleQueue<Done>::Producer done_;
-  std::deque<Grant> waiting_;  // by ticket
-  std::vector<at::Tensor> gradients_;
+  std::deque<Task> waiting_;  // by ticket
 };
 
 }  // namespace passel::train

@@ -17,6 +17,11 @@ namespace passel {
 /// std::runtime_error that names the places and the loader's reason.
 void load_cuda_kernels(const std::string& path = {});
 
+/// Loads another library of Passel's that stands beside libpassel_cuda.so, after that. Looked for
+/// in the folders where that is; throws as above.
+/// @return what dlopen() gave
+void* load_cuda_library(const std::string& name);
+
 /// Whether the library is loaded, by whatever way (torch.ops.load_library() too).
 bool cuda_kernels_loaded();
 

@@ -1,0 +1,82 @@
+#include "cuda_gpus.h"
+
+#include <cuda_runtime_api.h>
+
+#include "gpu_memory.h"
+#include "passel/device/host_memory.h"
+#include "passel/shm_cuda/cuda_error.h"
+#include "passel/shm_cuda/device.h"
+#include "passel/shm_cuda/ipc_probe.h"
+#include "shared_gpu.h"
+#include "staged_gpu.h"
+#include "torch_cuda.h"
+
+namespace passel::device {
+namespace {
+
+constexpr const char* kShared = "gpus.shared";
+
+std::string name_of(int ordinal) {
+  cudaDeviceProp properties{};
+  shm::check_cuda(cudaGetDeviceProperties(&properties, ordinal), "look at a device");
+  return std::string(properties.name) + " (" + shm::to_string(shm::device_id(ordinal)) + ")";
+}
+
+int ordinal_of(const shm::DeviceId& id) {
+  const auto ordinal = shm::find_device(id);
+  if (ordinal) return *ordinal;
+  throw shm::Error("compute on a device", 0,
+                   "It is " + shm::to_string(id) +
+                       ", which this process does not see: check its CUDA_VISIBLE_DEVICES");
+}
+
+std::shared_ptr<GpuMemory> open_shared(const shm::Arena& arena, std::uint32_t slot,
+                                       cudaStream_t stream) {
+  try {
+    return GpuMemory::open(arena, slot, stream);
+  } catch (const shm::CudaError& error) {
+    throw shm::CudaError("share the memory of the GPU with the parent", error.cuda_code(),
+                         "Where processes are hidden from each other, start with --no-cuda-ipc");
+  }
+}
+
+class CudaGpus final : public Gpus {
+ public:
+  GpuReport probe(int ordinal) override {
+    const shm::IpcProbe found = shm::probe_ipc(ordinal);
+    if (!found.computes()) throw NoGpu(found.text);
+    return {.name = name_of(ordinal), .shares = found.shares(), .findings = found.text};
+  }
+
+  std::shared_ptr<BlockMemory> lay_out(shm::Arena& arena, const std::vector<int>& ordinals,
+                                       std::uint32_t workers, std::size_t block_bytes) override {
+    const auto ids = arena.construct_array<shm::DeviceId>(kGpuPlan, ordinals.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = shm::device_id(ordinals[i]);
+    *arena.construct<bool>(kShared) = block_bytes != 0;
+    if (block_bytes == 0) return std::make_shared<HostMemory>(arena);
+    return GpuMemory::create(arena, ordinals[0], workers, block_bytes);
+  }
+
+  WorkerPlace open(const shm::Arena& arena, std::uint32_t slot) override {
+    const auto ids = arena.get_array<shm::DeviceId>(kGpuPlan);
+    const int ordinal = ordinal_of(ids[slot % ids.size()]);
+    const cudaStream_t stream = torch_cuda::select(ordinal);
+    if (*arena.get<bool>(kShared)) {
+      auto memory = open_shared(arena, slot, stream);
+      auto device = std::make_unique<SharedGpu>(*memory, ordinal, stream);
+      return {std::move(memory), std::move(device)};
+    }
+    auto memory = std::make_shared<HostMemory>(arena);
+    auto device = std::make_unique<StagedGpu>(*memory, ordinal, stream);
+    return {std::move(memory), std::move(device)};
+  }
+};
+
+}  // namespace
+
+Gpus& cuda_gpus() {
+  static CudaGpus gpus;
+  return gpus;
+}
+
+}  // namespace passel::device

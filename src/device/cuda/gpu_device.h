@@ -1,0 +1,42 @@
+#pragma once
+
+#include "gpu_inputs.h"
+#include "passel/device/compute_device.h"
+
+namespace passel::device {
+
+/// What all workers on a GPU have in common, wherever the parameters lie.
+class GpuDevice : public ComputeDevice {
+ public:
+  void expect_inputs_in(std::span<std::byte> memory) override {
+    pinned_ = shm::PinnedMemory(memory);
+  }
+  void prefetch(std::int64_t ticket, const Inputs& inputs) override {
+    inputs_.prefetch(ticket, inputs);
+  }
+  Inputs load(std::int64_t ticket, const Inputs& inputs) override {
+    return inputs_.load(ticket, inputs);
+  }
+  std::optional<MemoryUse> memory_use() const override;
+
+ protected:
+  /// @param stream torch's of this thread
+  GpuDevice(int ordinal, cudaStream_t stream)
+      : ordinal_(ordinal), stream_(stream), inputs_(ordinal, stream), loss_(1) {}
+
+  /// Queues the copy of the loss to where loss() finds it once the stream's work is over.
+  void queue_loss(const at::Tensor& loss);
+  float loss() const { return *loss_.data(); }
+
+  int ordinal() const { return ordinal_; }
+  cudaStream_t stream() const { return stream_; }
+
+ private:
+  int ordinal_;
+  cudaStream_t stream_;
+  shm::PinnedMemory pinned_;
+  GpuInputs inputs_;
+  PinnedArray<float> loss_;
+};
+
+}  // namespace passel::device
