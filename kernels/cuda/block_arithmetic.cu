@@ -1,9 +1,8 @@
-#include "passel/kernels_cuda/block_arithmetic.h"
-
 #include <algorithm>
 #include <cstdint>
 
 #include "one_lane.h"
+#include "passel/kernels_cuda/block_arithmetic.h"
 #include "pointwise_plan.h"
 
 namespace passel::kernels {
