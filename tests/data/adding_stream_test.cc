@@ -88,7 +88,7 @@ TEST(AddingStream, HasDocumentsOfTheMeanLengthThatWasAskedFor) {
     const AddingStream data(5, 2, mean, n, 1);
     std::int64_t documents = 0;
     for (std::int64_t i = 0; i < n; ++i) documents += data.begins_document(Split::kTrain, i);
-    EXPECT_NEAR(static_cast<double>(documents), static_cast<double>(n / mean),
+    EXPECT_NEAR(static_cast<double>(documents), static_cast<double>(n) / static_cast<double>(mean),
                 6 * std::sqrt(static_cast<double>(n)));
   }
 }

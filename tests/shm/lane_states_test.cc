@@ -14,7 +14,6 @@ namespace passel::shm {
 namespace {
 
 using test::LaneScene;
-using test::serial_lane_state;
 
 LaneStates make(Arena& arena, std::uint32_t lanes) {
   return LaneStates::create(arena, "states", lanes, 4);
