@@ -21,6 +21,7 @@ Gradient CpuDevice::gradient(const at::Tensor& loss, std::vector<at::Tensor> par
 
 std::vector<Part> parts_of(const std::vector<at::Tensor>& tensors) {
   std::vector<Part> parts;
+  parts.reserve(tensors.size());
   for (const at::Tensor& tensor : tensors) {
     parts.push_back({tensor.const_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())});
   }

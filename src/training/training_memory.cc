@@ -139,14 +139,15 @@ std::vector<OptimizerState> optimizers(const Source& source, device::BlockMemory
 }
 
 template <class Source>
-TrainingMemory lay_out(const Source& source, std::shared_ptr<device::BlockMemory> memory_of_blocks,
+TrainingMemory lay_out(const Source& source,
+                       const std::shared_ptr<device::BlockMemory>& memory_of_blocks,
                        const Config& config, const Model& model) {
   device::BlockMemory& blocks = *memory_of_blocks;
   auto parameters = source.parameters(model);
   const std::size_t floats = parameters.values().size();
   const auto workers = static_cast<std::uint32_t>(config.workers);
   TrainingMemory memory{
-      .blocks = std::move(memory_of_blocks),
+      .blocks = memory_of_blocks,
       .parameters = parameters,
       .schedule = schedule_of(source.arena(), config),
       .versions = {blocks.share("versions/0", parameters.values())},
