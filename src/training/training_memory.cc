@@ -270,7 +270,7 @@ TrainingMemory TrainingMemory::create(shm::Arena& arena, const Config& config, c
     std::ranges::copy(replay.bases, kept.begin() + 1);
   }
   if (!blocks) blocks = std::make_shared<device::HostMemory>(arena);
-  TrainingMemory memory = lay_out(Creator(arena), std::move(blocks), config, model);
+  TrainingMemory memory = lay_out(Creator(arena), blocks, config, model);
   const std::span<float> first = memory.versions[0];
   for (std::size_t v = 1; v < memory.versions.size(); ++v) {
     memory.blocks->copy(first.data(), memory.versions[v].data(), first.size());
@@ -283,7 +283,7 @@ TrainingMemory TrainingMemory::open(const shm::Arena& arena, const Config& confi
                                     const Model& model,
                                     std::shared_ptr<device::BlockMemory> blocks) {
   if (!blocks) blocks = std::make_shared<device::HostMemory>(arena);
-  return lay_out(Opener(arena), std::move(blocks), config, model);
+  return lay_out(Opener(arena), blocks, config, model);
 }
 
 std::int64_t TrainingMemory::version() const {
