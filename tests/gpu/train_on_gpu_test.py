@@ -63,8 +63,7 @@ class Training(unittest.TestCase):
         options = ["--device", "cuda", "--workers", "2", "--max-tickets", "20000", "--epochs", "99"]
         with subprocess.Popen(self.command("run", *options)) as run:
             for kills in range(1, 4):
-                while len(self.train_events()) < 2 * kills and run.poll() is None:
-                    time.sleep(0.01)
+                self.wait_for_train_events(2 * kills, run)
                 children = Path(f"/proc/{run.pid}/task").glob("*/children")
                 pids = [int(pid) for file in children for pid in file.read_text().split()]
                 if pids:
@@ -74,6 +73,15 @@ class Training(unittest.TestCase):
         self.assertEqual(summary["tickets"], 20000)
         self.assertGreaterEqual(summary["respawns"], 1)
         self.assertGreater(torch.cuda.mem_get_info()[0], before - (64 << 20))
+
+    # The file of events is all there is to look at.
+    def wait_for_train_events(self, count: int, run: subprocess.Popen) -> None:
+        deadline = time.monotonic() + 120
+        while len(self.train_events()) < count and run.poll() is None:
+            if time.monotonic() > deadline:
+                run.kill()
+                self.fail(f"{count} train events did not come within 120 s")
+            time.sleep(0.01)
 
     def train_events(self) -> list[dict]:
         exists = (self.folder / "run" / "metrics.jsonl").exists()
