@@ -18,6 +18,7 @@
 #include <type_traits>
 
 #include "lltm_layout.h"
+#include "panels-inl.h"
 #include "vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -54,15 +55,13 @@ struct ColumnMajor {
 };
 
 /// sums[i][j] += A[i][k] * B[k][j] over k < depth, where vector j of B's row k
-/// is at b + k * b_stride + j * kStep.
-template <std::size_t kStep, int kRows, int kVectors, class D, class Left>
+/// is at b + k * kPanelColumns + j * kUnits.
+template <int kRows, int kVectors, class D, class Left, typename T = hn::TFromD<D>>
 HWY_INLINE void accumulate(D d, hn::Vec<D> (&sums)[kRows][kVectors], Left a,
-                           const hn::TFromD<D>* HWY_RESTRICT b, std::int64_t b_stride,
-                           std::int64_t depth) {
-  for (std::int64_t k = 0; k < depth; ++k) {
+                           const T* HWY_RESTRICT b, std::int64_t depth) {
+  for (std::int64_t k = 0; k < depth; ++k, b += kPanelColumns<T>) {
     hn::Vec<D> right[kVectors];
-    for (int j = 0; j < kVectors; ++j) right[j] = hn::LoadU(d, b + j * kStep);
-    b += b_stride;
+    for (int j = 0; j < kVectors; ++j) right[j] = hn::LoadU(d, b + j * kUnits<T>);
 #pragma GCC unroll 8
     for (int i = 0; i < kRows; ++i) {
       const auto left = hn::Set(d, a.at(i, k));
@@ -105,13 +104,6 @@ HWY_INLINE void for_each_row_tile(std::int64_t rows, F&& f, std::int64_t first =
   if constexpr (kRows > 1) for_each_row_tile<kRows / 2>(rows, f, first);
 }
 
-/// The right operand: panels of kPanelColumns columns, each [depth][kPanelColumns].
-template <typename T>
-struct Panels {
-  const T* data;
-  std::int64_t panel_stride;
-};
-
 template <typename T>
 struct Output {
   T* data;
@@ -120,35 +112,35 @@ struct Output {
 };
 
 /// One tile of C = A B (+ C), of which `columns` columns are stored.
-template <int kRows, int kVectors, class D, class Left>
-HWY_NOINLINE void product_tile(D d, Left a, const hn::TFromD<D>* b, std::int64_t depth,
-                               Output<hn::TFromD<D>> c, std::size_t columns) {
-  hn::Vec<D> sums[kRows][kVectors];
+template <int kRows, int kVectors, typename T, class Left>
+HWY_NOINLINE void product_tile(Left a, const T* b, std::int64_t depth, Output<T> c,
+                               std::size_t columns) {
+  const Units<T> d;
+  hn::Vec<Units<T>> sums[kRows][kVectors];
   for (int i = 0; i < kRows; ++i) {
     for (int j = 0; j < kVectors; ++j) {
       sums[i][j] =
-          c.add ? load_some(d, c.data + i * c.stride + j * kLanes<D>, columns - j * kLanes<D>)
+          c.add ? load_some(d, c.data + i * c.stride + j * kUnits<T>, columns - j * kUnits<T>)
                 : hn::Zero(d);
     }
   }
-  accumulate<kLanes<D>>(d, sums, a, b, kPanelColumns, depth);
+  accumulate(d, sums, a, b, depth);
   for (int i = 0; i < kRows; ++i) {
     for (int j = 0; j < kVectors; ++j) {
-      store_some(sums[i][j], d, c.data + i * c.stride + j * kLanes<D>, columns - j * kLanes<D>);
+      store_some(sums[i][j], d, c.data + i * c.stride + j * kUnits<T>, columns - j * kUnits<T>);
     }
   }
 }
 
-/// Calls f(vectors, column, count) for groups of at most three vectors of columns
-/// that do not cross a panel; `vectors` is an integral constant.
-template <class D, class F>
-HWY_INLINE void for_each_column_group(D d, std::int64_t columns, F&& f) {
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t column = 0; column < columns; column += 3 * lanes) {
-    const std::int64_t count = std::min(3 * lanes, columns - column);
-    if (count > 2 * lanes) {
+/// Calls f(vectors, column, count) for the columns of each panel; `vectors` is an
+/// integral constant.
+template <typename T, class F>
+HWY_INLINE void for_each_panel(std::int64_t columns, F&& f) {
+  for (std::int64_t column = 0; column < columns; column += kPanelColumns<T>) {
+    const std::int64_t count = std::min(kPanelColumns<T>, columns - column);
+    if (count > 2 * kUnits<T>) {
       f(std::integral_constant<int, 3>(), column, count);
-    } else if (count > lanes) {
+    } else if (count > kUnits<T>) {
       f(std::integral_constant<int, 2>(), column, count);
     } else {
       f(std::integral_constant<int, 1>(), column, count);
@@ -156,24 +148,17 @@ HWY_INLINE void for_each_column_group(D d, std::int64_t columns, F&& f) {
   }
 }
 
-template <typename T>
-HWY_INLINE const T* panel_column(const Panels<T>& b, std::int64_t column) {
-  return b.data + column / kPanelColumns * b.panel_stride + column % kPanelColumns;
-}
-
 /// C [rows, columns] = A [rows, depth] B [depth, columns] (+ C).
-template <class D, class Left, typename T = hn::TFromD<D>>
-HWY_INLINE void product(D d, Left a, std::int64_t rows, std::int64_t depth, Panels<T> b,
+template <class Left, typename T>
+HWY_INLINE void product(Left a, std::int64_t rows, std::int64_t depth, Panels<const T> b,
                         std::int64_t columns, Output<T> c) {
-  for_each_column_group(d, columns,
-                        [&](auto vectors, std::int64_t column, std::int64_t count) HWY_ATTR {
-                          for_each_row_tile(rows, [&](auto tile, std::int64_t row) HWY_ATTR {
-                            product_tile<tile(), vectors()>(
-                                d, a.from_row(row), panel_column(b, column), depth,
-                                Output<T>{c.data + row * c.stride + column, c.stride, c.add},
-                                static_cast<std::size_t>(count));
-                          });
-                        });
+  for_each_panel<T>(columns, [&](auto vectors, std::int64_t column, std::int64_t count) HWY_ATTR {
+    for_each_row_tile(rows, [&](auto tile, std::int64_t row) HWY_ATTR {
+      product_tile<tile(), vectors()>(a.from_row(row), b.column(column), depth,
+                                      Output<T>{c.data + row * c.stride + column, c.stride, c.add},
+                                      static_cast<std::size_t>(count));
+    });
+  });
 }
 
 }  // namespace passel::kernels::HWY_NAMESPACE

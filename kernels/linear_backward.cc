@@ -8,7 +8,7 @@
 
 #include "gemm_tile-inl.h"
 #include "linear_pack.h"
-#include "lltm_pack.h"
+#include "panels-inl.h"
 #include "passel/kernels/linear_loss.h"
 #include "settle_isa.h"
 #include "weight_gradient-inl.h"
@@ -16,34 +16,30 @@
 HWY_BEFORE_NAMESPACE();
 namespace passel::kernels::HWY_NAMESPACE {
 namespace {
-namespace hn = hwy::HWY_NAMESPACE;
 
 template <typename T>
 HWY_INLINE void backward(const LinearShape& s, const LinearBackward<T>& a) {
-  const hn::CappedTag<T, kUnitBlock> d;
   const LinearBackwardLayout layout(s);
   const RowMajor<T> grads{a.workspace, s.output};
   for (std::int64_t i = 0; i < s.batch * s.output; ++i) {
     a.workspace[i] = a.grad_output[i] * a.scale;
   }
-  if (a.grad_bias != nullptr) bias_gradient(d, grads, s.batch, s.output, a.grad_bias);
+  if (a.grad_bias != nullptr) bias_gradient(grads, s.batch, s.output, a.grad_bias);
   if (a.grad_weight != nullptr) {
-    T* panels = a.workspace + layout.panels();
-    const std::int64_t stride = layout.chunk_rows() * kPanelColumns;
+    const Panels<T> panels{a.workspace + layout.panels(), layout.chunk_rows() * kPanelColumns<T>};
     const auto pack_inputs = [&](std::int64_t first, std::int64_t count) HWY_ATTR {
       for (std::int64_t i = 0; i < count; ++i) {
-        T* row = panels + i * kPanelColumns;
-        copy_to_panels(a.x + (first + i) * s.input, s.input, row, stride, 0);
-        clear_panel_rest(row, stride, s.input);
+        copy_to_row(a.x + (first + i) * s.input, s.input, panels.from_row(i), 0);
+        clear_row_rest(panels.from_row(i), s.input);
       }
     };
-    weight_gradient(d, grads, s.batch, s.output, s.input, pack_inputs, Panels<T>{panels, stride},
-                    a.grad_weight);
+    weight_gradient(grads, s.batch, s.output, s.input, pack_inputs,
+                    Panels<const T>{panels.data, panels.stride}, a.grad_weight);
   }
   if (a.grad_x != nullptr) {
-    const LinearPackedLayout packed(s);
-    product(d, grads, s.batch, s.output,
-            Panels<T>{a.packed + packed.input_panels(), packed.input_stride()}, s.input,
+    const LinearPackedLayout packed(s, kUnits<T>);
+    product(grads, s.batch, s.output,
+            Panels<const T>{a.packed + packed.input_panels(), packed.input_stride()}, s.input,
             Output<T>{a.grad_x, s.input, false});
   }
 }

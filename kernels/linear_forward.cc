@@ -16,15 +16,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace passel::kernels::HWY_NAMESPACE {
 namespace {
-namespace hn = hwy::HWY_NAMESPACE;
 
 template <typename T>
 HWY_INLINE void forward(const LinearShape& s, const LinearForward<T>& a) {
-  const LinearPackedLayout layout(s);
+  const LinearPackedLayout layout(s, kUnits<T>);
   const T* bias = a.packed + layout.bias();
   for (std::int64_t b = 0; b < s.batch; ++b) std::copy_n(bias, s.output, a.output + b * s.output);
-  product(hn::CappedTag<T, kUnitBlock>(), RowMajor<T>{a.x, s.input}, s.batch, s.input,
-          Panels<T>{a.packed, layout.output_stride()}, s.output,
+  product(RowMajor<T>{a.x, s.input}, s.batch, s.input,
+          Panels<const T>{a.packed, layout.output_stride()}, s.output,
           Output<T>{a.output, s.output, true});
 }
 
@@ -47,14 +46,14 @@ HWY_EXPORT(forward_double);
 }  // namespace
 
 void linear_forward(const LinearShape& shape, const LinearForward<float>& arrays) noexcept {
-  pack_linear(shape, arrays.weight, arrays.bias, arrays.packed);
   settle_isa();
+  pack_linear(shape, arrays.weight, arrays.bias, arrays.packed);
   HWY_DYNAMIC_DISPATCH(forward_float)(shape, arrays);
 }
 
 void linear_forward(const LinearShape& shape, const LinearForward<double>& arrays) noexcept {
-  pack_linear(shape, arrays.weight, arrays.bias, arrays.packed);
   settle_isa();
+  pack_linear(shape, arrays.weight, arrays.bias, arrays.packed);
   HWY_DYNAMIC_DISPATCH(forward_double)(shape, arrays);
 }
 

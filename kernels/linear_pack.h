@@ -10,16 +10,16 @@ namespace passel::kernels {
 
 /// Parts of `packed`, as offsets in elements. Padding columns are zero.
 ///
-///   output panels  [C / 48][S][48]: W transposed, for y
-///   input panels   [S / 48][C][48]: W, for dL/dx
+///   output panels  [C / (3 units)][S][3 units]: W transposed, for y
+///   input panels   [S / (3 units)][C][3 units]: W, for dL/dx
 ///   bias           [C]
 class LinearPackedLayout {
  public:
-  explicit LinearPackedLayout(const LinearShape& shape) noexcept
-      : output_stride_(shape.input * kPanelColumns),
-        input_stride_(shape.output * kPanelColumns),
-        input_panels_(divide_up(shape.output, kPanelColumns) * output_stride_),
-        bias_(input_panels_ + divide_up(shape.input, kPanelColumns) * input_stride_),
+  LinearPackedLayout(const LinearShape& shape, std::int64_t units) noexcept
+      : output_stride_(shape.input * 3 * units),
+        input_stride_(shape.output * 3 * units),
+        input_panels_(divide_up(shape.output, 3 * units) * output_stride_),
+        bias_(input_panels_ + divide_up(shape.input, 3 * units) * input_stride_),
         size_(bias_ + shape.output) {}
 
   std::int64_t output_stride() const { return output_stride_; }
@@ -38,13 +38,13 @@ class LinearPackedLayout {
 
 /// Parts of the backward pass's workspace, as offsets in elements.
 ///
-///   scaled gradient [B, C], panels of x [S / 48][chunk][48]
+///   scaled gradient [B, C], panels of x [S / (3 units)][chunk][3 units]
 class LinearBackwardLayout {
  public:
   explicit LinearBackwardLayout(const LinearShape& shape) noexcept
       : chunk_rows_(std::min(shape.batch, kChunkRows)),
         panels_(shape.batch * shape.output),
-        size_(panels_ + divide_up(shape.input, kPanelColumns) * chunk_rows_ * kPanelColumns) {}
+        size_(panels_ + divide_up(shape.input, 3 * kMostUnits) * 3 * kMostUnits * chunk_rows_) {}
 
   std::int64_t chunk_rows() const { return chunk_rows_; }
   std::int64_t panels() const { return panels_; }

@@ -9,11 +9,12 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "copy_as.h"
 #include "gemm_tile-inl.h"
 #include "lltm_layout.h"
-#include "lltm_pack.h"
 #include "lltm_parts.h"
 #include "lltm_step-inl.h"
+#include "panels-inl.h"
 #include "passel/kernels/lltm.h"
 #include "settle_isa.h"
 #include "vector_math-inl.h"
@@ -99,16 +100,15 @@ struct Run {
   const LltmShape& s;
   const LltmBackward<In, T>& a;
   const LltmPlan& plan;
-  PackedLayout packed{s};
+  PackedLayout packed{s, kUnits<T>};
   BackwardLayout layout{s, plan};
   std::int64_t state = s.batch * s.state;  // elements of all units at one step
   T* grad_h = a.workspace + layout.grad_h();
   T* grad_c = a.workspace + layout.grad_c();
-  T* panels = a.workspace + layout.panels();
-  std::int64_t panel_stride = layout.chunk_rows() * kPanelColumns;
+  Panels<T> inputs{a.workspace + layout.panels(), layout.chunk_rows() * kPanelColumns<T>};
 
   bool recomputes() const { return plan.keep_every > 0; }
-  Panels<T> weights_at(std::int64_t offset) const {
+  Panels<const T> weights_at(std::int64_t offset) const {
     return {a.packed + offset, packed.panel_stride()};
   }
 };
@@ -163,7 +163,6 @@ HWY_INLINE void recompute(const Segment<In, T>& segment, std::int64_t first, std
 template <typename In, typename T>
 HWY_NOINLINE void backward_steps(const Segment<In, T>& segment, std::int64_t first,
                                  std::int64_t last) {
-  const hn::CappedTag<T, kUnitBlock> d;
   const Run<In, T>& run = segment.run;
   const LltmShape& s = run.s;
   const LltmBackward<In, T>& a = run.a;
@@ -182,11 +181,11 @@ HWY_NOINLINE void backward_steps(const Segment<In, T>& segment, std::int64_t fir
     }
     const RowMajor<T> grads{segment.grad_gates(t) + first * 3 * s.state, 3 * s.state};
     if (t > 0 || a.grad_h0 != nullptr) {
-      product(d, grads, last - first, 3 * s.state, run.weights_at(run.packed.h_panels()), s.state,
+      product(grads, last - first, 3 * s.state, run.weights_at(run.packed.h_panels()), s.state,
               Output<T>{run.grad_h + first * s.state, s.state, false});
     }
     if (a.grad_x != nullptr) {
-      product(d, grads, last - first, 3 * s.state, run.weights_at(run.packed.x_panels()), s.input,
+      product(grads, last - first, 3 * s.state, run.weights_at(run.packed.x_panels()), s.input,
               Output<T>{a.grad_x + (t * s.batch + first) * s.input, s.input, false});
     }
   }
@@ -195,18 +194,18 @@ HWY_NOINLINE void backward_steps(const Segment<In, T>& segment, std::int64_t fir
 /// Packs [h before the step, x] of rows first .. first + count of a segment, its
 /// last step first.
 template <typename In, typename T>
-void pack_inputs(const Segment<In, T>& segment, std::int64_t first, std::int64_t count) {
+HWY_INLINE void pack_inputs(const Segment<In, T>& segment, std::int64_t first, std::int64_t count) {
   const Run<In, T>& run = segment.run;
   const LltmShape& s = run.s;
-  T* to = run.panels;
-  for (std::int64_t i = first; i < first + count; ++i, to += kPanelColumns) {
+  for (std::int64_t i = first; i < first + count; ++i) {
     const std::int64_t t = segment.last - 1 - i / s.batch;
     const std::int64_t b = i % s.batch;
     const In* h = hidden_before(s, run.a.h0, run.a.hidden, t) + b * s.state;
     const In* x = run.a.x + (t * s.batch + b) * s.input;
-    copy_to_panels(h, s.state, to, run.panel_stride, 0);
-    copy_to_panels(x, s.input, to, run.panel_stride, s.state);
-    clear_panel_rest(to, run.panel_stride, s.state + s.input);
+    const Panels<T> to = run.inputs.from_row(i - first);
+    copy_to_row(h, s.state, to, 0);
+    copy_to_row(x, s.input, to, s.state);
+    clear_row_rest(to, s.state + s.input);
   }
 }
 
@@ -214,14 +213,13 @@ void pack_inputs(const Segment<In, T>& segment, std::int64_t first, std::int64_t
 template <typename In, typename T>
 HWY_NOINLINE void add_gradients(const Run<In, T>& run, const T* grad_gates, std::int64_t rows,
                                 std::int64_t first, std::int64_t last, bool add) {
-  const hn::CappedTag<T, kUnitBlock> d;
   const RowMajor<T> grads{grad_gates, 3 * run.s.state};
   if (run.a.grad_bias != nullptr) {
-    add_bias_gradient(d, grads, rows, first, last, run.a.grad_bias);
+    add_bias_gradient(grads, rows, first, last, run.a.grad_bias);
   }
   if (run.a.grad_weight != nullptr) {
-    add_weight_gradient(d, grads, Panels<T>{run.panels, run.panel_stride}, rows, first, last,
-                        run.s.state + run.s.input, add, run.a.grad_weight);
+    add_weight_gradient(grads, Panels<const T>{run.inputs.data, run.inputs.stride}, rows, first,
+                        last, run.s.state + run.s.input, add, run.a.grad_weight);
   }
 }
 

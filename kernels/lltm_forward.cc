@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "copy_as.h"
 #include "lltm_layout.h"
-#include "lltm_pack.h"
 #include "lltm_parts.h"
 #include "lltm_step-inl.h"
 #include "passel/kernels/lltm.h"

@@ -1,58 +1,82 @@
-#include "lltm_pack.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "lltm_pack.cc"
+#include "simd_targets.h"
+// Between these two: Highway includes this file once per instruction set.
+#include <hwy/foreach_target.h>
+// Highway's own order of includes.
+#include <hwy/highway.h>
 
-namespace passel::kernels {
+#include <algorithm>
+
+#include "copy_as.h"
+#include "lltm_layout.h"
+#include "panels-inl.h"
+#include "passel/kernels/lltm.h"
+#include "settle_isa.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace passel::kernels::HWY_NAMESPACE {
 namespace {
 
 template <typename From, typename T>
-void pack_panels(const LltmShape& shape, const PackedLayout& layout, const From* weight,
-                 T* packed) {
-  const std::int64_t stride = layout.panel_stride();
+HWY_INLINE void pack_panels(const LltmShape& shape, const From* weight, Panels<T> h, Panels<T> x) {
   for (std::int64_t row = 0; row < 3 * shape.state; ++row) {
-    T* h = packed + layout.h_panels() + row * kPanelColumns;
-    T* x = packed + layout.x_panels() + row * kPanelColumns;
     const From* from = weight + row * (shape.state + shape.input);
-    copy_to_panels(from, shape.state, h, stride, 0);
-    copy_to_panels(from + shape.state, shape.input, x, stride, 0);
-    clear_panel_rest(h, stride, shape.state);
-    clear_panel_rest(x, stride, shape.input);
-  }
-}
-
-/// block[k][u] = panels' row u, column k, for the columns of h or of x.
-template <typename T>
-void transpose_panels(const T* panels, std::int64_t panel_stride, std::int64_t columns,
-                      std::int64_t first_row, std::int64_t units, T* block) {
-  for (std::int64_t k = 0; k < columns; ++k) {
-    const T* from =
-        panels + k / kPanelColumns * panel_stride + first_row * kPanelColumns + k % kPanelColumns;
-    T* to = block + k * kPanelColumns;
-    for (std::int64_t u = 0; u < units; ++u) to[u] = from[u * kPanelColumns];
-    std::fill(to + units, to + kUnitBlock, T{});
+    copy_to_row(from, shape.state, h.from_row(row), 0);
+    copy_to_row(from + shape.state, shape.input, x.from_row(row), 0);
+    clear_row_rest(h.from_row(row), shape.state);
+    clear_row_rest(x.from_row(row), shape.input);
   }
 }
 
 /// Fills `packed` (PackedLayout) from one reading of the live weights; the
 /// transposed blocks are made from the copy, so both show the same snapshot.
 template <typename From, typename T>
-void pack(const LltmShape& shape, const From* weight, const From* bias, T* packed) {
-  const PackedLayout layout(shape);
-  pack_panels(shape, layout, weight, packed);
-  for (std::int64_t unit = 0; unit < shape.state; unit += kUnitBlock) {
-    const std::int64_t units = std::min(kUnitBlock, shape.state - unit);
-    T* block = packed + unit / kUnitBlock * layout.block_stride();
+HWY_INLINE void pack(const LltmShape& shape, const From* weight, const From* bias, T* packed) {
+  const PackedLayout layout(shape, kUnits<T>);
+  const Panels<T> h{packed + layout.h_panels(), layout.panel_stride()};
+  const Panels<T> x{packed + layout.x_panels(), layout.panel_stride()};
+  pack_panels(shape, weight, h, x);
+  for (std::int64_t unit = 0; unit < shape.state; unit += kUnits<T>) {
+    const std::int64_t units = std::min(kUnits<T>, shape.state - unit);
+    T* block = packed + unit / kUnits<T> * layout.block_stride();
     for (std::int64_t gate = 0; gate < 3; ++gate) {
       const std::int64_t row = gate * shape.state + unit;
-      T* columns = block + gate * kUnitBlock;
+      T* columns = block + gate * kUnits<T>;
       copy_as(bias + row, units, columns);
-      std::fill(columns + units, columns + kUnitBlock, T{});
-      transpose_panels(packed + layout.h_panels(), layout.panel_stride(), shape.state, row, units,
-                       columns + kPanelColumns);
-      transpose_panels(packed + layout.x_panels(), layout.panel_stride(), shape.input, row, units,
-                       columns + (1 + shape.state) * kPanelColumns);
+      std::fill(columns + units, columns + kUnits<T>, T{});
+      transpose_rows<kUnits<T>>(h.from_row(row), shape.state, units, columns + kPanelColumns<T>);
+      transpose_rows<kUnits<T>>(x.from_row(row), shape.input, units,
+                                columns + (1 + shape.state) * kPanelColumns<T>);
     }
   }
 }
 
+void pack_float(const LltmShape& s, const float* weight, const float* bias, float* packed) {
+  pack(s, weight, bias, packed);
+}
+void pack_double(const LltmShape& s, const double* weight, const double* bias, double* packed) {
+  pack(s, weight, bias, packed);
+}
+void pack_bfloat16(const LltmShape& s, const Bfloat16* weight, const Bfloat16* bias,
+                   float* packed) {
+  pack(s, weight, bias, packed);
+}
+void pack_float16(const LltmShape& s, const Float16* weight, const Float16* bias, float* packed) {
+  pack(s, weight, bias, packed);
+}
+
+}  // namespace
+}  // namespace passel::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace passel::kernels {
+namespace {
+HWY_EXPORT(pack_float);
+HWY_EXPORT(pack_double);
+HWY_EXPORT(pack_bfloat16);
+HWY_EXPORT(pack_float16);
 }  // namespace
 
 std::int64_t lltm_cells_kept(const LltmShape& shape, const LltmPlan& plan) noexcept {
@@ -60,7 +84,7 @@ std::int64_t lltm_cells_kept(const LltmShape& shape, const LltmPlan& plan) noexc
 }
 
 std::size_t lltm_packed_size(const LltmShape& shape) noexcept {
-  return static_cast<std::size_t>(PackedLayout(shape).size());
+  return static_cast<std::size_t>(PackedLayout(shape, kMostUnits).size());
 }
 
 std::size_t lltm_forward_workspace(const LltmShape& shape) noexcept {
@@ -73,22 +97,27 @@ std::size_t lltm_backward_workspace(const LltmShape& shape, const LltmPlan& plan
 
 void lltm_pack(const LltmShape& shape, const float* weight, const float* bias,
                float* packed) noexcept {
-  pack(shape, weight, bias, packed);
+  settle_isa();
+  HWY_DYNAMIC_DISPATCH(pack_float)(shape, weight, bias, packed);
 }
 
 void lltm_pack(const LltmShape& shape, const double* weight, const double* bias,
                double* packed) noexcept {
-  pack(shape, weight, bias, packed);
+  settle_isa();
+  HWY_DYNAMIC_DISPATCH(pack_double)(shape, weight, bias, packed);
 }
 
 void lltm_pack(const LltmShape& shape, const Bfloat16* weight, const Bfloat16* bias,
                float* packed) noexcept {
-  pack(shape, weight, bias, packed);
+  settle_isa();
+  HWY_DYNAMIC_DISPATCH(pack_bfloat16)(shape, weight, bias, packed);
 }
 
 void lltm_pack(const LltmShape& shape, const Float16* weight, const Float16* bias,
                float* packed) noexcept {
-  pack(shape, weight, bias, packed);
+  settle_isa();
+  HWY_DYNAMIC_DISPATCH(pack_float16)(shape, weight, bias, packed);
 }
 
 }  // namespace passel::kernels
+#endif

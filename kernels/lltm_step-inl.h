@@ -55,19 +55,19 @@ HWY_INLINE void finish_units(D d, const hn::Vec<D> (&z)[3], const Step<T>& step,
 }
 
 /// kRows rows by one vector of units; `block` points to these units' biases.
-template <int kRows, class D, typename T = hn::TFromD<D>>
-HWY_NOINLINE void step_tile(D d, const LltmShape& s, const Step<T>& step, const T* block,
+template <int kRows, typename T>
+HWY_NOINLINE void step_tile(const LltmShape& s, const Step<T>& step, const T* block,
                             std::int64_t row, std::int64_t unit) {
-  hn::Vec<D> sums[kRows][3];
+  const Units<T> d;
+  hn::Vec<Units<T>> sums[kRows][3];
   for (int gate = 0; gate < 3; ++gate) {
-    const auto bias = hn::LoadU(d, block + gate * kUnitBlock);
+    const auto bias = hn::LoadU(d, block + gate * kUnits<T>);
     for (int i = 0; i < kRows; ++i) sums[i][gate] = bias;
   }
-  const T* weights = block + kPanelColumns;
-  accumulate<kUnitBlock>(d, sums, RowMajor<T>{step.h + row * s.state, s.state}, weights,
-                         kPanelColumns, s.state);
-  accumulate<kUnitBlock>(d, sums, RowMajor<T>{step.x + row * s.input, s.input},
-                         weights + s.state * kPanelColumns, kPanelColumns, s.input);
+  const T* weights = block + kPanelColumns<T>;
+  accumulate(d, sums, RowMajor<T>{step.h + row * s.state, s.state}, weights, s.state);
+  accumulate(d, sums, RowMajor<T>{step.x + row * s.input, s.input},
+             weights + s.state * kPanelColumns<T>, s.input);
   for (int i = 0; i < kRows; ++i) {
     finish_units(d, sums[i], step, row + i, s.state, unit,
                  static_cast<std::size_t>(s.state - unit));
@@ -78,15 +78,12 @@ HWY_NOINLINE void step_tile(D d, const LltmShape& s, const Step<T>& step, const 
 template <typename T>
 HWY_INLINE void run_step(const LltmShape& s, const Step<T>& step, const T* packed,
                          std::int64_t first, std::int64_t last) {
-  const hn::CappedTag<T, kUnitBlock> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const std::int64_t block_stride = PackedLayout(s).block_stride();
-  for (std::int64_t unit = 0; unit < s.state; unit += lanes) {
-    const T* block = packed + unit / kUnitBlock * block_stride + unit % kUnitBlock;
+  const std::int64_t block_stride = PackedLayout(s, kUnits<T>).block_stride();
+  for (std::int64_t unit = 0; unit < s.state; unit += kUnits<T>, packed += block_stride) {
     for_each_row_tile(
         last,
         [&](auto rows, std::int64_t row)
-            HWY_ATTR { step_tile<rows()>(d, s, step, block, row, unit); },
+            HWY_ATTR { step_tile<rows()>(s, step, packed, row, unit); },
         first);
   }
 }

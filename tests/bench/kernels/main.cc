@@ -66,9 +66,8 @@ json to_json(const Shape& shape, const Result& result) {
 json measure(const FmaPeak& peak, const Options& options) {
   constexpr std::size_t kInL2 = 256 << 10, kInMemory = 256 << 20;
   const Counters counters;
-  const RoundsOptions rounds = options.quick
-                                   ? RoundsOptions{.rounds = 2, .seconds_per_turn = 0.002}
-                                   : RoundsOptions{.rounds = 15, .seconds_per_turn = 0.02};
+  const RoundsOptions rounds = options.quick ? RoundsOptions{.rounds = 2, .seconds_per_turn = 0.002}
+                                             : RoundsOptions{.rounds = 9, .seconds_per_turn = 0.06};
   json results = json::array();
   for (const Shape& shape : shapes(options)) {
     std::cerr << "measuring " << shape.name() << '\n';

@@ -21,7 +21,8 @@ std::string_view isa();
 
 /// Makes the kernels use another instruction set from now on, for the whole
 /// process, whatever PASSEL_ISA says. Threads that are inside a kernel finish
-/// with the old one. Throws std::invalid_argument if `name` is not available.
+/// with the old one. Weights that were packed before are not to be used after it.
+/// Throws std::invalid_argument if `name` is not available.
 void select_isa(std::string_view name);
 
 }  // namespace passel::kernels

@@ -106,7 +106,8 @@ std::size_t lltm_backward_workspace(const LltmShape& shape, const LltmPlan& plan
 /// Copies the weights [3S, S + I] and the bias [3S] to `packed`
 /// [lltm_packed_size(shape)], each element read exactly once. Only state and input
 /// of the shape matter: sequences of any length and batch may share a packed block.
-/// lltm_forward() does this itself unless it gets no weights.
+/// lltm_forward() does this itself unless it gets no weights. Their order is that of the
+/// instruction set in use (isa.h): a packed block does not outlast select_isa().
 void lltm_pack(const LltmShape& shape, const float* weight, const float* bias,
                float* packed) noexcept;
 void lltm_pack(const LltmShape& shape, const double* weight, const double* bias,
