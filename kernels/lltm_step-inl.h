@@ -10,6 +10,7 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -33,24 +34,36 @@ struct Step {
   T* gates;    // [B, 3S], or nullptr if not wanted
 };
 
-/// Activations, cell and hidden state of one row's units, from its three gates.
-template <class D, typename T = hn::TFromD<D>>
-HWY_INLINE void finish_units(D d, const hn::Vec<D> (&z)[3], const Step<T>& step, std::int64_t row,
+/// Rows that are finished side by side: an activation is a long chain of operations, which
+/// those of other rows overlap.
+inline constexpr int kRowsAtOnce = 2;
+
+/// Activations, cell and hidden state of kRows rows' units; `z` has their gates.
+template <int kRows, class D, typename T = hn::TFromD<D>>
+HWY_INLINE void finish_units(D d, hn::Vec<D> (*z)[3], const Step<T>& step, std::int64_t row,
                              std::int64_t state, std::int64_t unit, std::size_t count) {
-  const auto input = sigmoid(d, z[0]);
-  const auto output = sigmoid(d, z[1]);
-  const auto candidate = elu(d, z[2]);
-  const std::int64_t at = row * state + unit;
-  const auto cell = mul_add(d, candidate, input, load_some(d, step.c + at, count));
-  store_some(cell, d, step.cells + at, count);
-  if (step.gates != nullptr) {
-    T* gates = step.gates + row * 3 * state + unit;
-    store_some(input, d, gates, count);
-    store_some(output, d, gates + state, count);
-    store_some(candidate, d, gates + 2 * state, count);
+  constexpr int kInput = 0, kOutput = 1, kCandidate = 2;
+  hn::Vec<D> cells[kRows];
+  const auto keep = [&](int gate) HWY_ATTR {
+    if (step.gates == nullptr) return;
+    T* gates = step.gates + (row * 3 + gate) * state + unit;
+    for (int i = 0; i < kRows; ++i) store_some(z[i][gate], d, gates + i * 3 * state, count);
+  };
+  for (int i = 0; i < kRows; ++i) z[i][kInput] = sigmoid(d, z[i][kInput]);
+  keep(kInput);
+  for (int i = 0; i < kRows; ++i) z[i][kCandidate] = elu(d, z[i][kCandidate]);
+  keep(kCandidate);
+  for (int i = 0; i < kRows; ++i) {
+    const std::int64_t at = (row + i) * state + unit;
+    cells[i] = mul_add(d, z[i][kCandidate], z[i][kInput], load_some(d, step.c + at, count));
+    store_some(cells[i], d, step.cells + at, count);
   }
-  if (step.hidden != nullptr) {
-    store_some(hn::Mul(tanh(d, cell), output), d, step.hidden + at, count);
+  for (int i = 0; i < kRows; ++i) z[i][kOutput] = sigmoid(d, z[i][kOutput]);
+  keep(kOutput);
+  if (step.hidden == nullptr) return;
+  for (int i = 0; i < kRows; ++i) {
+    const auto hidden = hn::Mul(tanh(d, cells[i]), z[i][kOutput]);
+    store_some(hidden, d, step.hidden + (row + i) * state + unit, count);
   }
 }
 
@@ -68,9 +81,10 @@ HWY_NOINLINE void step_tile(const LltmShape& s, const Step<T>& step, const T* bl
   accumulate(d, sums, RowMajor<T>{step.h + row * s.state, s.state}, weights, s.state);
   accumulate(d, sums, RowMajor<T>{step.x + row * s.input, s.input},
              weights + s.state * kPanelColumns<T>, s.input);
-  for (int i = 0; i < kRows; ++i) {
-    finish_units(d, sums[i], step, row + i, s.state, unit,
-                 static_cast<std::size_t>(s.state - unit));
+  constexpr int kSome = std::min(kRows, kRowsAtOnce);
+  for (int i = 0; i < kRows; i += kSome) {
+    finish_units<kSome>(d, sums + i, step, row + i, s.state, unit,
+                        static_cast<std::size_t>(s.state - unit));
   }
 }
 
