@@ -88,7 +88,7 @@ bench-modes: configure ## Measure modes ordered and sync beside hogwild
 	python3 tests/bench/bench_modes.py --program $(PROGRAM) $(ARGS)
 
 gpu-check: configure ## Test and measure the CUDA parts on a GPU; says what it skips without one
-	cmake --build $(BUILD) --target gpu_test shm_cuda_real_test passel passel_ops passel_cuda passel_train_cuda
+	cmake --build $(BUILD) --target gpu_test shm_cuda_real_test passel passel_on_resident_batches passel_ops passel_cuda passel_train_cuda
 	.venv/bin/python tests/gpu/gpu_check.py --build $(BUILD) $(ARGS)
 
 gpu-bundle: build ## Make a folder that runs gpu-check where nothing can be installed

@@ -19,6 +19,7 @@ function(bundle_target name folder)
 endfunction()
 
 bundle_target(passel src)
+bundle_target(passel_on_resident_batches src)
 bundle_target(passel_cuda lib)
 bundle_target(passel_train_cuda lib)
 bundle_target(passel_ops kernels/python)

@@ -30,9 +30,13 @@ Gpus& load() {
 
 }  // namespace
 
+Gpus& loaded_gpus() {
+  static Gpus& gpus = load();
+  return gpus;
+}
+
 Gpus& gpus() {
-  if (provided() == nullptr) provided() = &load();
-  return *provided();
+  return provided() != nullptr ? *provided() : loaded_gpus();
 }
 
 void provide_gpus(Gpus& gpus) {

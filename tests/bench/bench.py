@@ -14,7 +14,15 @@ import time
 from pathlib import Path
 from statistics import median
 
-from measure import DATA, anonymous_mb, children_of, machine, write_results
+from measure import (
+    DATA,
+    anonymous_mb,
+    children_of,
+    events,
+    first_steps,
+    machine,
+    write_results,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 PEER = Path(__file__).with_name("torch_mp_hogwild.py")
@@ -23,22 +31,6 @@ POLL_SECONDS = 0.25
 
 def fail(what: str, code: int, log: str) -> None:
     sys.exit(f"bench: {what} ended with {code}. Its last lines:\n" + "\n".join(log.splitlines()[-20:]))
-
-
-def events(run: Path) -> list[dict]:
-    """The whole lines of metrics.jsonl; the last one may be half written."""
-    file = run / "metrics.jsonl"
-    lines = file.read_text().splitlines(keepends=True) if file.exists() else []
-    return [json.loads(line) for line in lines if line.endswith("\n")]
-
-
-def first_steps(run: Path) -> dict[int, float]:
-    """Unix time of the first finished step of each worker, by its slot."""
-    times: dict[int, float] = {}
-    for event in events(run):
-        if event["event"] == "worker" and event["state"] == "training":
-            times.setdefault(event["slot"], event["time"])
-    return times
 
 
 def run_passel(program: Path, batch_size: int, workers: int, samples: int) -> dict:
@@ -58,13 +50,13 @@ def run_passel(program: Path, batch_size: int, workers: int, samples: int) -> di
                     process.wait(timeout=POLL_SECONDS)
                     break
                 except subprocess.TimeoutExpired:
-                    if len(first_steps(run)) == workers:
+                    if len(first_steps(events(run))) == workers:
                         memory = max([memory, *map(anonymous_mb, children_of(process.pid))])
         if process.returncode != 0:
             fail("passel", process.returncode, log.read_text())
         return {
             "samples_per_second": events(run)[-1]["samples_per_second"],
-            "startup_seconds": max(first_steps(run).values()) - start,
+            "startup_seconds": max(first_steps(events(run)).values()) - start,
             "worker_anonymous_mb": memory,
         }
 

@@ -1,4 +1,4 @@
-"""What the benchmarks read from /proc, and how they write their results."""
+"""What the benchmarks read from /proc and from runs, and how they write their results."""
 
 import json
 import os
@@ -36,6 +36,22 @@ def children_of(pid: int) -> list[int]:
         except (FileNotFoundError, ProcessLookupError):
             pass
     return found
+
+
+def events(run: Path) -> list[dict]:
+    """The whole lines of metrics.jsonl; the last one may be half written."""
+    file = run / "metrics.jsonl"
+    lines = file.read_text().splitlines(keepends=True) if file.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def first_steps(found: list[dict]) -> dict[int, float]:
+    """Unix time of the first finished step of each worker, by its slot."""
+    times: dict[int, float] = {}
+    for event in found:
+        if event["event"] == "worker" and event["state"] == "training":
+            times.setdefault(event["slot"], event["time"])
+    return times
 
 
 def machine() -> str:

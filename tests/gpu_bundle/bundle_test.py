@@ -110,6 +110,10 @@ class Bundle(unittest.TestCase):
         )  # fmt: skip
         self.assertIn("ordered", (self.folder / "modes.json").read_text())
 
+    def test_measures_training_on_a_gpu_or_says_that_there_is_none(self):
+        command = ["./with-torch", "python3", "tests/bench/bench_gpu_training.py", "--program", "src/passel"]
+        self.assertIn("skipped: no GPU", self.expect_success(*command))
+
     def test_says_what_is_missing_where_there_is_no_torch(self):
         done = self.run_there("env", "PASSEL_TORCH=/nowhere", "./gpu-check")
         self.assertEqual(done.returncode, 2, done.stdout)

@@ -60,9 +60,12 @@ class Gpus {
 
 /// Loads the library, if that is not done yet, before torch is asked whether there is CUDA. Throws
 /// NoGpu with the loader's reasons. Does not need a GPU, and makes no context.
+Gpus& loaded_gpus();
+
+/// Those that the trainer uses: loaded_gpus(), unless others were provided.
 Gpus& gpus();
 
-/// Those that gpus() gives from now on, instead of loading a library: for tests.
+/// Those that gpus() gives from now on: for tests and benchmarks.
 void provide_gpus(Gpus& gpus);
 
 /// Where a worker computes: on the GPU that lay_out() noted, or on the CPU with the blocks in the
