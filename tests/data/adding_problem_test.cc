@@ -6,30 +6,21 @@
 #include <vector>
 
 #include "data/expect_error.h"
+#include "data/filled_batch.h"
 #include "passel/train/errors.h"
 
 namespace passel::train {
 namespace {
 
-struct Batch {
-  std::vector<float> x;
-  std::vector<float> y;
-};
-
-Batch fill(const Dataset& data, Split split, const std::vector<std::int64_t>& indices) {
-  Batch batch;
-  batch.x.resize(static_cast<std::size_t>(data.shape().steps) * indices.size() * 2);
-  batch.y.resize(indices.size());
-  data.fill(split, indices, batch.x.data(), {.values = batch.y.data()});
-  return batch;
-}
+using passel::testing::fill;
+using passel::testing::FilledBatch;
 
 void expect_sums_of_two_marked_values(std::int64_t steps) {
   SCOPED_TRACE(steps);
   const AddingProblem data(3, steps, 100, 10);
   std::vector<std::int64_t> indices(100);
   std::iota(indices.begin(), indices.end(), 0);
-  const Batch batch = fill(data, Split::kTrain, indices);
+  const FilledBatch batch = fill(data, Split::kTrain, indices);
   for (std::size_t i = 0; i < 100; ++i) {
     float sum = 0;
     int marks_of_first_half = 0;
@@ -59,8 +50,8 @@ TEST(AddingProblem, MakesASampleOfSeedSplitAndIndexAlone) {
   const AddingProblem data(3, 20, 1000, 1000);
   const AddingProblem again(3, 20, 5000, 10);
   const AddingProblem other_seed(4, 20, 1000, 1000);
-  const Batch one = fill(data, Split::kTrain, {7});
-  const Batch among = fill(again, Split::kTrain, {900, 7, 7});
+  const FilledBatch one = fill(data, Split::kTrain, {7});
+  const FilledBatch among = fill(again, Split::kTrain, {900, 7, 7});
   EXPECT_EQ(one.y[0], among.y[1]);
   EXPECT_EQ(one.y[0], among.y[2]);
   for (std::size_t t = 0; t < 20; ++t) {
@@ -88,7 +79,7 @@ TEST(AddingProblem, MarksEveryPlaceOfBothHalves) {
   const AddingProblem data(6, 7, 2000, 1);
   std::vector<std::int64_t> indices(2000);
   std::iota(indices.begin(), indices.end(), 0);
-  const Batch batch = fill(data, Split::kTrain, indices);
+  const FilledBatch batch = fill(data, Split::kTrain, indices);
   std::vector<int> marks(7);
   for (std::size_t place = 0; place < batch.x.size() / 2; ++place) {
     marks[place / 2000] += batch.x[2 * place + 1] == 1.0F ? 1 : 0;

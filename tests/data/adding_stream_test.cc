@@ -7,23 +7,14 @@
 #include <vector>
 
 #include "data/expect_error.h"
+#include "data/filled_batch.h"
 #include "passel/train/errors.h"
 
 namespace passel::train {
 namespace {
 
-struct Batch {
-  std::vector<float> x;
-  std::vector<float> y;
-};
-
-Batch fill(const Dataset& data, Split split, const std::vector<std::int64_t>& indices) {
-  Batch batch;
-  batch.x.resize(static_cast<std::size_t>(data.shape().steps) * indices.size() * 2);
-  batch.y.resize(indices.size());
-  data.fill(split, indices, batch.x.data(), {.values = batch.y.data()});
-  return batch;
-}
+using passel::testing::fill;
+using passel::testing::FilledBatch;
 
 std::vector<std::int64_t> first(std::int64_t n) {
   std::vector<std::int64_t> indices(static_cast<std::size_t>(n));
@@ -32,7 +23,7 @@ std::vector<std::int64_t> first(std::int64_t n) {
 }
 
 /// The sum of the marked values of each window, added up from what a model sees.
-std::vector<double> sums_of_windows(const Batch& batch, std::int64_t steps) {
+std::vector<double> sums_of_windows(const FilledBatch& batch, std::int64_t steps) {
   const std::size_t n = batch.y.size();
   std::vector<double> sums(n);
   for (std::size_t i = 0; i < n; ++i) {
@@ -57,7 +48,7 @@ TEST(AddingStream, AsksForTheSumOfAllMarkedValuesSinceTheDocumentBegan) {
     const AddingStream data(3, steps, 5, 300, 200);
     for (const Split split : {Split::kTrain, Split::kTest}) {
       const std::int64_t n = data.size(split);
-      const Batch batch = fill(data, split, first(n));
+      const FilledBatch batch = fill(data, split, first(n));
       const auto sums = sums_of_windows(batch, steps);
       ASSERT_TRUE(data.begins_document(split, 0));
       double sum = 0;
@@ -73,8 +64,8 @@ TEST(AddingStream, AsksForTheSumOfAllMarkedValuesSinceTheDocumentBegan) {
 TEST(AddingStream, MakesAWindowOfItsPlaceAlone) {
   const AddingStream data(3, 20, 4, 1000, 1000);
   const AddingStream longer(3, 20, 4, 5000, 10);
-  const Batch one = fill(data, Split::kTrain, {7});
-  const Batch among = fill(longer, Split::kTrain, {900, 7, 7});
+  const FilledBatch one = fill(data, Split::kTrain, {7});
+  const FilledBatch among = fill(longer, Split::kTrain, {900, 7, 7});
   EXPECT_EQ(one.y[0], among.y[1]);
   for (std::size_t t = 0; t < 20; ++t) EXPECT_EQ(one.x[2 * t], among.x[(3 * t + 2) * 2]);
   EXPECT_NE(one.x, fill(data, Split::kTest, {7}).x);
@@ -97,7 +88,7 @@ TEST(AddingStream, HasDocumentsOfTheMeanLengthThatWasAskedFor) {
 TEST(AddingStream, CannotBeKnownBetterWithoutMemoryThanItSays) {
   const std::int64_t n = 50'000, mean = 6;
   const AddingStream data(6, 4, mean, n, 1);
-  const Batch batch = fill(data, Split::kTrain, first(n));
+  const FilledBatch batch = fill(data, Split::kTrain, first(n));
   const auto sums = sums_of_windows(batch, 4);
   double squares = 0, product = 0;
   for (std::size_t i = 0; i < sums.size(); ++i) {

@@ -2,11 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <thread>
-#include <vector>
-
 #include "shm/commit_ring_scene.h"
+#include "shm/commit_team.h"
 #include "shm/support.h"
 
 namespace passel::shm {
@@ -74,23 +71,10 @@ TEST(CommitRing, GivesTheSerialResultWhateverTheThreadsDo) {
   constexpr std::int64_t kTickets = 20'000;
   for (const int threads : {1, 2, 4}) {
     const CommitScene scene;
-    std::atomic<std::int64_t> next{0};
-    std::vector<std::jthread> team;
-    for (int i = 0; i < threads; ++i) {
-      team.emplace_back([&, i] {
-        const auto self = static_cast<std::uint32_t>(i);
-        for (std::int64_t ticket = next++; ticket < kTickets; ticket = next++) {
-          const auto ready = [&] {
-            if (scene.ring.needs_help()) scene.help(self);
-            return scene.ring.committed() >= ticket - 1;
-          };
-          ASSERT_TRUE(scene.ring.bell().wait(ready, test::patience()));
-          scene.publish(ticket);
-          scene.help(self);
-        }
-      });
-    }
-    team.clear();
+    test::run_team(
+        scene, threads, kTickets,
+        [&](std::int64_t ticket) { return scene.ring.committed() >= ticket - 1; },
+        [&](std::int64_t ticket) { scene.publish(ticket); });
     EXPECT_EQ(scene.ring.committed(), kTickets);
     EXPECT_EQ(scene.state(kTickets), serial_state(kTickets)) << threads << " threads";
   }

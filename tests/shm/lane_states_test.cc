@@ -3,10 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
-#include <thread>
 #include <vector>
 
+#include "shm/commit_team.h"
 #include "shm/lane_states_scene.h"
 #include "shm/support.h"
 
@@ -77,23 +76,10 @@ TEST(LaneStates, AreThoseOfASerialProgramWhateverTheThreadsDo) {
   constexpr std::int64_t kTickets = 20'000;
   for (const int threads : {1, 2, 4}) {
     const LaneScene scene;
-    std::atomic<std::int64_t> next{0};
-    std::vector<std::jthread> team;
-    for (int i = 0; i < threads; ++i) {
-      team.emplace_back([&, i] {
-        const auto self = static_cast<std::uint32_t>(i);
-        for (std::int64_t ticket = next++; ticket < kTickets; ticket = next++) {
-          const auto ready = [&] {
-            if (scene.ring.needs_help()) scene.help(self);
-            return scene.ring.committed() > ticket - LaneScene::kLanes;
-          };
-          ASSERT_TRUE(scene.ring.bell().wait(ready, test::patience()));
-          scene.compute(ticket);
-          scene.help(self);
-        }
-      });
-    }
-    team.clear();
+    test::run_team(
+        scene, threads, kTickets,
+        [&](std::int64_t ticket) { return scene.ring.committed() > ticket - LaneScene::kLanes; },
+        [&](std::int64_t ticket) { scene.compute(ticket); });
     for (std::int64_t lane = 0; lane < LaneScene::kLanes; ++lane) {
       const std::int64_t ticket = kTickets - LaneScene::kLanes + lane;
       test::LaneState expected{};
