@@ -18,8 +18,9 @@ inline constexpr std::int64_t kRowGrain = 8;
 /// packed right operand of a pass should stay in the second level cache.
 inline constexpr std::int64_t kChunkRows = 256;
 
+/// a / b, rounded up, for any a >= 0 and b > 0.
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
+  return a / b + (a % b == 0 ? 0 : 1);
 }
 
 /// Parts of `packed`, as offsets in elements. Padding columns are zero.

@@ -1,10 +1,14 @@
 #include "passel/kernels_torch/lltm.h"
 
+#include <ATen/functorch/DynamicLayer.h>
+#include <ATen/functorch/TensorWrapper.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <functional>
+#include <initializer_list>
 #include <vector>
 
 #include "lltm_ops.h"
@@ -16,22 +20,48 @@ namespace {
 
 using at::Tensor;
 
+// ATen would say no more than that it cannot. Python's None is an undefined tensor.
+void expect_dense(const char* name, const Tensor& tensor) {
+  TORCH_CHECK_TYPE(tensor.defined(), "lltm expected ", name, " to be a tensor, got none");
+  TORCH_CHECK_TYPE(tensor.layout() == at::kStrided && !tensor.is_nested(), "lltm expected ", name,
+                   " to be a dense tensor, got one of layout ", tensor.layout(),
+                   tensor.is_nested() ? " that is nested" : "");
+}
+
 // lengths from long to short, and which row of the batch each belongs to.
 struct RowsByLength {
   std::vector<std::int64_t> lengths;
   Tensor rows, places;
 };
 
+// On the CPU, and not wrapped for derivatives, of which integers have none.
+Tensor with_values(Tensor lengths) {
+  while (const auto* wrapper = at::functorch::maybeGetTensorWrapper(lengths)) {
+    lengths = Tensor(wrapper->value());
+  }
+  // torch.compile breaks its graph here, vmap says that it has no single value.
+  if (lengths.size(0) > 0) lengths.select(0, 0).item();
+  TORCH_CHECK_NOT_IMPLEMENTED(!lengths.key_set().has(c10::DispatchKey::Python),
+                              "lltm_padded cannot be traced or exported: which work is done "
+                              "depends on the values in lengths");
+  return lengths;
+}
+
 RowsByLength rows_by_length(const Tensor& x, const Tensor& lengths) {
+  expect_dense("x", x);
+  expect_dense("lengths", lengths);
   TORCH_CHECK_VALUE(x.dim() == 3, "lltm_padded expected x [T, B, I], got ", x.sym_sizes());
   TORCH_CHECK_VALUE(lengths.dim() == 1 && lengths.size(0) == x.size(1),
                     "lltm_padded expected lengths [B] = [", x.size(1), "], got ", lengths.sizes());
   TORCH_CHECK_TYPE(at::isIntegralType(lengths.scalar_type(), /*includeBool=*/false),
                    "lltm_padded expected lengths of an integer type, got ", lengths.scalar_type());
+  TORCH_CHECK_VALUE(!lengths.is_meta(),
+                    "lltm_padded expected lengths on a device that holds values, got meta");
   const auto [sorted, rows] =
       lengths.to(at::kCPU, at::kLong).sort(/*stable=*/true, /*dim=*/0, /*descending=*/true);
-  const auto* begin = sorted.const_data_ptr<std::int64_t>();
-  RowsByLength result{.lengths = {begin, begin + sorted.numel()},
+  const Tensor values = with_values(sorted);
+  const auto* begin = values.const_data_ptr<std::int64_t>();
+  RowsByLength result{.lengths = {begin, begin + values.numel()},
                       .rows = rows.to(x.device()),
                       .places = rows.argsort().to(x.device())};
   TORCH_CHECK_VALUE(
@@ -41,20 +71,38 @@ RowsByLength rows_by_length(const Tensor& x, const Tensor& lengths) {
   return result;
 }
 
+// Under transforms of torch.func, and with derivatives in forward mode, which know the
+// derivatives of ATen's operators alone.
+bool needs_atens_operators(std::initializer_list<std::reference_wrapper<const Tensor>> tensors) {
+  return !at::functorch::getDynamicLayerStack().empty() ||
+         std::any_of(tensors.begin(), tensors.end(),
+                     [](const Tensor& tensor) { return tensor._fw_grad(/*level=*/0).defined(); });
+}
+
 }  // namespace
 
 LltmResult lltm_of_any_type(const Tensor& x, const Tensor& weight, const Tensor& bias,
                             const Tensor& h0, const Tensor& c0, std::int64_t keep_every) {
+  expect_dense("x", x);
+  expect_dense("weight", weight);
+  expect_dense("bias", bias);
+  expect_dense("h0", h0);
+  expect_dense("c0", c0);
   const bool widen =
       at::isReducedFloatingType(x.scalar_type()) && c0.scalar_type() == x.scalar_type();
-  const auto result =
-      call_lltm_forward(x, weight, bias, h0, widen ? c0.to(at::kFloat) : c0, keep_every);
+  const Tensor c0_s = widen ? c0.to(at::kFloat) : c0;
+  if (needs_atens_operators({x, weight, bias, h0, c0})) {
+    return lltm_composed(x, weight, bias, h0, c0_s, keep_every);
+  }
+  const auto result = call_lltm_forward(x, weight, bias, h0, c0_s, keep_every);
   return {std::get<0>(result), std::get<1>(result), std::get<2>(result)};
 }
 
 std::tuple<Tensor, Tensor> lltm_one_step(const Tensor& input, const Tensor& weights,
                                          const Tensor& bias, const Tensor& old_h,
                                          const Tensor& old_cell) {
+  expect_dense("input", input);
+  expect_dense("bias", bias);
   TORCH_CHECK_VALUE(input.dim() == 2, "lltm_cell expected input [B, I], got ", input.sym_sizes());
   const bool is_row = bias.dim() == 2 && bias.sym_size(0) == 1;  // as the tutorial once had it
   const auto [hidden, h, c] =
@@ -70,10 +118,12 @@ LltmResult lltm_of_lengths(const Tensor& x_in, const Tensor& weight, const Tenso
   const std::vector<std::int64_t>& lengths = by_length.lengths;
   const auto batch = static_cast<std::int64_t>(lengths.size());
   const std::int64_t steps = x_in.size(0);
-  const Tensor x = x_in.index_select(1, by_length.rows);
-  Tensor empty, h = h0.index_select(0, by_length.rows), c = c0.index_select(0, by_length.rows);
   // Checks all arguments and gives the states their types.
-  std::tie(empty, h, c) = lltm(x.narrow(0, 0, 0), weight, bias, h, c, keep_every);
+  Tensor empty, h, c;
+  std::tie(empty, h, c) = lltm(x_in.narrow(0, 0, 0), weight, bias, h0, c0, keep_every);
+  const Tensor x = x_in.index_select(1, by_length.rows);
+  h = h.index_select(0, by_length.rows);
+  c = c.index_select(0, by_length.rows);
 
   std::vector<Tensor> pieces, ends_h, ends_c;
   std::int64_t active = batch;

@@ -2,6 +2,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clone.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "lltm_ops.h"
@@ -76,7 +77,10 @@ void check_lltm_backward(const at::Tensor& x, const at::Tensor& h0, const at::Te
 }
 
 c10::SymInt steps_kept(const c10::SymInt& steps, std::int64_t keep_every) {
-  return keep_every == 0 ? steps : (steps + (keep_every - 1)) / keep_every;
+  // Longer than any sequence, and short enough to be added to one.
+  constexpr std::int64_t kLongest = std::int64_t{1} << 62;
+  const std::int64_t every = std::min(keep_every, kLongest);
+  return every == 0 ? steps : (steps + (every - 1)) / every;
 }
 
 at::Tensor kept_cells(const at::Tensor& cells, std::int64_t keep_every) {

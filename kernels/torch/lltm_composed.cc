@@ -133,6 +133,15 @@ std::optional<Tensor> in_type(const std::optional<Tensor>& tensor, at::ScalarTyp
 
 }  // namespace
 
+LltmResult lltm_composed(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                         const Tensor& h0, const Tensor& c0, std::int64_t keep_every) {
+  check_lltm_forward(x, weight, bias, h0, c0, keep_every);
+  const at::ScalarType type = x.scalar_type(), sums = type_of_sums(x);
+  const Sequences made = run(x.to(sums), weight.to(sums), bias.to(sums), h0.to(sums), c0, type);
+  const Tensor hidden = made.hidden.to(type);
+  return {hidden, last_step(hidden, h0), last_step(made.cells, c0)};
+}
+
 LltmForwardResult lltm_forward_composed(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                         const Tensor& h0, const Tensor& c0,
                                         std::int64_t keep_every) {

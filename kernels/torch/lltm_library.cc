@@ -114,6 +114,11 @@ TORCH_LIBRARY_IMPL(passel, Autograd, library) {
   library.impl("lltm_forward", detail::lltm_forward_autograd);
   library.impl("lltm_backward", detail::lltm_backward_autograd);
 }
+// vmap would call these once for each element otherwise.
+TORCH_LIBRARY_IMPL(passel, FuncTorchBatched, library) {
+  library.impl("lltm", detail::lltm_of_any_type);
+  library.impl("lltm_cell", detail::lltm_one_step);
+}
 TORCH_LIBRARY_IMPL(passel, AutocastCPU, library) {
   library.impl("lltm", lltm_autocast<at::kCPU>);
 }

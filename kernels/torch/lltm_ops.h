@@ -44,6 +44,11 @@ using LltmBackward = LltmGrads(const at::Tensor& x, const at::Tensor& weight,
 LltmForward lltm_forward_cpu, lltm_forward_meta, lltm_forward_composed, lltm_forward_autograd;
 LltmBackward lltm_backward_cpu, lltm_backward_meta, lltm_backward_composed, lltm_backward_autograd;
 
+// lltm_of_any_type() in ATen's operators. Differentiable to any order and in forward
+// mode, and open to the transforms of torch.func.
+LltmResult lltm_composed(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                         const at::Tensor& h0, const at::Tensor& c0, std::int64_t keep_every);
+
 // The gradients as differentiable functions of these arguments: runs the sequence
 // again in ATen's operators.
 LltmGrads lltm_backward_recomputed(const at::Tensor& x, const at::Tensor& weight,

@@ -26,6 +26,18 @@ class Module(unittest.TestCase):
             output, state = ours(x, (h, c))
             self.assertEqual(output.shape, expected.shape)
 
+    def test_takes_one_sequence_without_a_batch_as_an_lstm_does(self):
+        for batch_first in (False, True):
+            module = passel.LLTM(4, 6, num_layers=2, batch_first=batch_first)
+            x, state = torch.randn(5, 4), (torch.randn(2, 6), torch.randn(2, 6))
+            axis = 0 if batch_first else 1
+            for lengths in (None, torch.tensor([3])):
+                output, ends = module(x, state, lengths)
+                one = module(x.unsqueeze(axis), tuple(s.unsqueeze(1) for s in state), lengths)
+                torch.testing.assert_close(output, one[0].squeeze(axis), rtol=0, atol=0)
+                torch.testing.assert_close(ends, tuple(s.squeeze(1) for s in one[1]), rtol=0, atol=0)
+            self.assertEqual(module(x)[0].shape, (5, 6))
+
     def test_is_a_chain_of_layers(self):
         module = passel.LLTM(4, 6, num_layers=2)
         x, h0, c0 = torch.randn(5, 3, 4), torch.randn(2, 3, 6), torch.randn(2, 3, 6)
@@ -87,6 +99,10 @@ class Module(unittest.TestCase):
             optimizer.step()
         self.assertLess(loss.item(), 0.02)  # 1/12 for who knows the mean alone
 
+    def test_warns_of_dropout_that_has_no_place(self):
+        with self.assertWarnsRegex(UserWarning, "dropout 0.5 does nothing with num_layers 1"):
+            passel.LLTM(4, 6, dropout=0.5)
+
     def test_says_what_it_is(self):
         self.assertEqual(repr(passel.LLTM(4, 6, num_layers=2)), "LLTM(4, 6, num_layers=2)")
 
@@ -94,11 +110,22 @@ class Module(unittest.TestCase):
         for arguments in ((0, 6), (4, 6, 0), (4, 6, 1, 1.5), (4, 6, 1, 0.0, False, -1)):
             with self.assertRaises(ValueError):
                 passel.LLTM(*arguments)
-        module = passel.LLTM(4, 6)
-        with self.assertRaisesRegex(ValueError, r"x \[T, B, 4\], got \[3, 2, 5\]"):
-            module(torch.zeros(3, 2, 5))
-        with self.assertRaisesRegex(ValueError, r"\[1, 2, 6\] each, got \[2, 6\]"):
-            module(torch.zeros(3, 2, 4), (torch.zeros(2, 6), torch.zeros(2, 6)))
+        for arguments in ((4.0, 6), (4, "6"), (True, 6), (4, 6, 1.0), (4, 6, 1, 0.0, False, 1.5)):
+            with self.assertRaisesRegex(TypeError, "to be an int, got"):
+                passel.LLTM(*arguments)
+        module, x = passel.LLTM(4, 6), torch.zeros(3, 2, 4)
+        for wrong in (torch.zeros(3, 2, 5), torch.zeros(4), torch.zeros(1, 3, 2, 4)):
+            with self.assertRaisesRegex(ValueError, r"x \[T, B, 4\], or \[T, 4\] without a batch, got \["):
+                module(wrong)
+        with self.assertRaisesRegex(ValueError, r"\[L, B, S\] = \[1, 2, 6\] each, got \[2, 6\]"):
+            module(x, (torch.zeros(2, 6), torch.zeros(2, 6)))
+        with self.assertRaisesRegex(ValueError, r"\[L, S\] = \[1, 6\] each, got \[1, 1, 6\]"):
+            module(x[:, 0], (torch.zeros(1, 1, 6), torch.zeros(1, 1, 6)))
+        for wrong in (torch.zeros(2, 1, 2, 6), (torch.zeros(1, 2, 6),), (torch.zeros(1, 2, 6), None)):
+            with self.assertRaisesRegex(TypeError, r"state \(h0, c0\) of two tensors \[L, B, S\], got"):
+                module(x, wrong)
+        with self.assertRaisesRegex(TypeError, "tensor, got PackedSequence: pass x and lengths"):
+            module(torch.nn.utils.rnn.pack_padded_sequence(x, torch.tensor([3, 2])))
         with self.assertRaisesRegex(ValueError, "lengths between 0 and T = 3, got 1 to 4"):
             module(torch.zeros(3, 2, 4), lengths=torch.tensor([4, 1]))
 

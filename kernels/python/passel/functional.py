@@ -3,8 +3,9 @@
 x, weight, bias and h0 have one type: float32, float64, float16 or bfloat16. With
 the last two sums, gates and the cell state are float32, and hidden states are
 rounded to x's type after each step, on every device; c0 may be of either type.
-Autocast casts all but the cell state. Differentiable to any order; derivatives of
-the second order and above are many times slower.
+Autocast casts all but the cell state. Differentiable to any order, in forward mode
+and by torch.func, too; derivatives of the second order and above, those in forward
+mode and all transforms of torch.func run in torch's operators, many times slower.
 Shapes, types and devices that do not fit raise ValueError or TypeError.
 
 keep_every trades time for memory: 0 keeps the gates and cell states of all steps
@@ -40,8 +41,9 @@ def lltm_padded(
 
     lengths [B], of an integer type, each from 0 to T. Hidden states after the end
     of a sequence are zero; the last states are those at its end. Which work is
-    done depends on the values in lengths, so torch.compile(fullgraph=True) cannot
-    trace it.
+    done depends on the values in lengths, so torch.compile runs it between two
+    graphs; fullgraph=True, torch.export and torch.vmap over lengths that are
+    differentiated through refuse it.
     """
     return torch.ops.passel.lltm_padded(x, weight, bias, h0, c0, lengths, keep_every)
 
