@@ -3,7 +3,7 @@
 
 usage: build_test.py pip|setup|jit [--cuda]
 
-With --cuda pip builds the kernels for CUDA tensors, too, for one architecture. Runs in
+With --cuda the kernels for CUDA tensors are built, too, for one architecture. Runs in
 an environment of its own, which sees this interpreter's packages. ccache is used where
 it is installed.
 """
@@ -38,6 +38,10 @@ def environment() -> dict[str, str]:
             "CMAKE_CXX_COMPILER_LAUNCHER": ccache,
             "CCACHE_NOHASHDIR": "1",
         }
+        if nvcc := shutil.which("nvcc"):
+            variables["PYTORCH_NVCC"] = f"{ccache} {nvcc}"
+        variables["TORCH_DONT_CHECK_COMPILER_ABI"] = "ON"  # it would look at ccache
+    variables |= {"PASSEL_CUDA": CUDA, "TORCH_CUDA_ARCH_LIST": "9.0"}
     variables.setdefault("MAX_JOBS", "2")
     return variables
 
@@ -72,7 +76,6 @@ def build_with_pip(folder: Path) -> str:
         python, "-m", "pip", "install", "--no-build-isolation", "--no-deps", "--no-index",
         "--disable-pip-version-check", "--verbose",
         "--config-settings", f"build-dir={folder / 'build'}",
-        "--config-settings", f"cmake.define.PASSEL_CUDA={CUDA}",
         "--config-settings", "cmake.define.PASSEL_CUDA_ARCHITECTURES=90-real", PACKAGE,
         variables={"CXX": "c++"},
     )  # fmt: skip

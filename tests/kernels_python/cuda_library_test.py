@@ -12,8 +12,11 @@ from pathlib import Path
 CUDA = Path(sys.argv.pop()) if len(sys.argv) > 2 else None
 OPS = Path(sys.argv[-1])
 
-import loaded  # noqa: E402,F401
+import loaded  # noqa: E402
 import torch  # noqa: E402
+
+sys.path.append(str(loaded.ROOT / "kernels" / "python" / "cpp_extension"))
+import kernel_sources  # noqa: E402
 
 import passel  # noqa: E402
 from passel import _library  # noqa: E402
@@ -66,6 +69,45 @@ class Loading(unittest.TestCase):
             warnings.simplefilter("error")
             _library.load_cuda_kernels(Path("libpassel_cuda.so"), got.append)
         self.assertEqual(got, [Path("libpassel_cuda.so")])
+
+
+class Building(WithFolder):
+    """By setup.py and jit.py."""
+
+    def test_is_done_where_it_can_be(self):
+        for setting in (None, "", "AUTO", "ON"):
+            self.assertTrue(kernel_sources.builds_cuda(setting, why_not=None))
+        for setting in (None, "", "AUTO"):
+            self.assertFalse(kernel_sources.builds_cuda(setting, "no CUDA toolkit was found"))
+
+    def test_is_left_out_where_nobody_wants_it(self):
+        self.assertFalse(kernel_sources.builds_cuda("OFF", why_not=None))
+
+    def test_says_why_it_cannot_be(self):
+        with self.assertRaisesRegex(ValueError, "PASSEL_CUDA is ON, but this torch has no CUDA"):
+            kernel_sources.builds_cuda("ON", "this torch has no CUDA")
+        with self.assertRaisesRegex(ValueError, "AUTO, ON or OFF, got 'yes'"):
+            kernel_sources.builds_cuda("yes", why_not=None)
+
+    def test_needs_torch_with_cuda_and_the_toolkit_of_its_major_number(self):
+        self.assertIsNone(kernel_sources.why_no_cuda("13.0", "13.2"))
+        self.assertRegex(kernel_sources.why_no_cuda(None, "13.0"), "this torch has no CUDA")
+        self.assertRegex(kernel_sources.why_no_cuda("13.0", None), "set CUDA_HOME")
+        self.assertRegex(kernel_sources.why_no_cuda("13.0", "12.9"), "toolkit is 12.9, that of this torch 13.0")
+
+    def test_asks_the_toolkit_for_its_version(self):
+        self.assertIsNone(kernel_sources.toolkit_version(None))
+        self.assertIsNone(kernel_sources.toolkit_version(str(self.folder)))
+        nvcc = self.folder / "bin" / "nvcc"
+        nvcc.parent.mkdir()
+        nvcc.write_text("#!/bin/sh\necho Cuda compilation tools, release 12.9, V12.9.1\n")
+        nvcc.chmod(0o755)
+        self.assertEqual(kernel_sources.toolkit_version(str(self.folder)), "12.9")
+
+    def test_has_all_sources(self):
+        names = {Path(path).name for path in kernel_sources.CUDA_SOURCES}
+        self.assertLess({"lltm_cuda.cc", "lltm_checks.cc", "lltm_pack.cc", "lltm_forward_half.cu"}, names)
+        self.assertFalse([path for path in kernel_sources.SOURCES if "/cuda/" in path])
 
 
 class Import(WithFolder):
