@@ -30,6 +30,7 @@ HWY_INLINE void pack(const LinearShape& shape, const T* weight, const T* bias, T
                                      outputs.column(first));
   }
   std::copy_n(bias, shape.output, packed + layout.bias());
+  std::fill(packed + layout.size(), packed + LinearPackedLayout(shape, kMostUnits).size(), T{});
 }
 
 void pack_float(const LinearShape& s, const float* weight, const float* bias, float* packed) {

@@ -50,6 +50,8 @@ HWY_INLINE void pack(const LltmShape& shape, const From* weight, const From* bia
                                 columns + (1 + shape.state) * kPanelColumns<T>);
     }
   }
+  // Whoever compares or saves the array finds no values of before in it.
+  std::fill(packed + layout.size(), packed + PackedLayout(shape, kMostUnits).size(), T{});
 }
 
 void pack_float(const LltmShape& s, const float* weight, const float* bias, float* packed) {
