@@ -85,7 +85,11 @@ FileDescriptor create_file(const std::string& name, std::uint64_t size) {
   if (!file && errno == EINVAL) file = FileDescriptor(::memfd_create(name.c_str(), kFlags));
   if (!file) throw Error(operation, errno, "memfd_create failed for '" + name + "'");
   if (::ftruncate(file.get(), static_cast<off_t>(size)) != 0) {
-    throw Error(operation, errno, "ftruncate failed");
+    throw Error(operation, errno,
+                errno == EFBIG
+                    ? "The limit of the size of files holds for shared memory, too: raise "
+                      "it with `ulimit -f`"
+                    : "ftruncate failed");
   }
   if (::fcntl(file.get(), F_ADD_SEALS, kSeals) != 0) {
     throw Error(operation, errno, "The file could not be sealed against a change of size");

@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
 #include <memory>
 #include <string_view>
+#include <system_error>
 
 #include "passel/shm/error.h"
 #include "worker_arguments.h"
@@ -40,6 +42,10 @@ class FileActions {
       add(::posix_spawn_file_actions_adddup2(&actions_, 1, 2));
     }
     add(::posix_spawn_file_actions_addclosefrom_np(&actions_, kArenaFd + 1));
+    // Where the current folder was removed, libraries may refuse to load.
+    std::error_code removed;
+    std::filesystem::current_path(removed);
+    if (removed) add(::posix_spawn_file_actions_addchdir_np(&actions_, "/"));
   }
   FileActions(const FileActions&) = delete;
   FileActions& operator=(const FileActions&) = delete;

@@ -185,6 +185,14 @@ std::optional<CheckpointInfo> CheckpointStore::try_read(const fs::path& path) co
   }
 }
 
+std::vector<fs::path> CheckpointStore::files() const {
+  std::vector<fs::path> paths;
+  for (const Numbered& checkpoint : list(directory_)) {
+    paths.push_back(checkpoint.path);
+  }
+  return paths;
+}
+
 std::optional<CheckpointInfo> CheckpointStore::best() const {
   std::error_code error;
   const fs::path path = directory_ / kBestName;

@@ -177,25 +177,31 @@ std::vector<TensorView> checkpoint_tensors(const Snapshot& snapshot, const Confi
 }
 
 Metadata checkpoint_metadata(const Snapshot& snapshot, const Config& config,
-                             const SampleShape& shape) {
+                             const SampleShape& shape, const std::string& data) {
   const nlohmann::json sample = {
       {"steps", shape.steps}, {"features", shape.features}, {"classes", shape.classes}};
   nlohmann::json steps = nlohmann::json::array();
   for (const OptimizerSnapshot& optimizer : snapshot.optimizers) steps.push_back(optimizer.steps);
-  return {{"config", to_json(config).dump()},
-          {"optimizer_steps", steps.dump()},
-          {"canary", canary_hash()},
-          {"sample_shape", sample.dump()},
-          {"version", std::to_string(snapshot.version)},
-          {"param_hash", param_hash(snapshot)}};
+  Metadata metadata = {{"config", to_json(config).dump()},
+                       {"optimizer_steps", steps.dump()},
+                       {"canary", canary_hash()},
+                       {"sample_shape", sample.dump()},
+                       {"version", std::to_string(snapshot.version)},
+                       {"param_hash", param_hash(snapshot)}};
+  if (!data.empty()) metadata["data"] = data;
+  return metadata;
 }
 
 CheckpointHeader read_header(const SafetensorsFile& file) {
   const CheckpointInfo info = checkpoint_info(file);
   CheckpointHeader header{.ticket = info.ticket, .epoch = info.epoch};
   // Those that were written by other programs have none.
-  const auto canary = file.metadata().find("canary");
-  if (canary != file.metadata().end()) header.canary = canary->second;
+  const auto optional = [&](const char* key) {
+    const auto found = file.metadata().find(key);
+    return found == file.metadata().end() ? std::string() : found->second;
+  };
+  header.canary = optional("canary");
+  header.data = optional("data");
   try {
     header.config = config_from_json(nlohmann::json::parse(field(file, "config")));
     const auto sample = nlohmann::json::parse(field(file, "sample_shape"));

@@ -5,13 +5,15 @@
 #include <random>
 
 #include "passel/shm/start_thread.h"
+#include "patience.h"
 
 namespace passel::train {
 
 using std::chrono::milliseconds;
 
-Chaos::Chaos(Coordinator& coordinator, std::uint32_t workers)
-    : thread_(shm::start_thread("start the thread that kills",
+Chaos::Chaos(Coordinator& coordinator, std::uint32_t workers, const std::atomic<std::int64_t>& done)
+    : done_(done),
+      thread_(shm::start_thread("start the thread that kills",
                                 [this, &coordinator, workers] { run(coordinator, workers); })) {}
 
 Chaos::~Chaos() {
@@ -28,7 +30,8 @@ void Chaos::run(Coordinator& coordinator, std::uint32_t workers) {
   const auto below = [&](std::uint32_t limit) {
     return static_cast<std::uint32_t>(random()) % limit;
   };
-  while (pause(milliseconds(50 + below(300)))) {
+  Patience patience;
+  while (pause(patience.factor(done_) * milliseconds(50 + below(300)))) {
     const std::uint32_t slot = below(workers);
     if (below(8) != 0) {
       coordinator.signal_worker(slot, SIGKILL);

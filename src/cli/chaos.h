@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -9,10 +10,11 @@
 namespace passel::train {
 
 /// Disturbs a run for as long as it lives: about every 200 ms a SIGKILL to one of its workers, and
-/// now and then a SIGSTOP that holds one up for a second.
+/// now and then a SIGSTOP that holds one up for a second. Less often while no ticket gets done.
 class Chaos {
  public:
-  Chaos(Coordinator& coordinator, std::uint32_t workers);
+  /// `done` counts the tickets that are done, and outlives this.
+  Chaos(Coordinator& coordinator, std::uint32_t workers, const std::atomic<std::int64_t>& done);
   ~Chaos();
   Chaos(const Chaos&) = delete;
   Chaos& operator=(const Chaos&) = delete;
@@ -21,6 +23,7 @@ class Chaos {
   void run(Coordinator& coordinator, std::uint32_t workers);
   bool pause(std::chrono::milliseconds time);
 
+  const std::atomic<std::int64_t>& done_;
   std::mutex mutex_;  // guards
   std::condition_variable stopped_;
   bool stop_ = false;

@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "commands.h"
+#include "complain.h"
 #include "options.h"
 #include "passel/kernels/isa.h"
 #include "passel/shm/error.h"
@@ -21,6 +22,7 @@
 #include "passel/train/atomic_file.h"
 #include "passel/train/coordinator.h"
 #include "passel/train/errors.h"
+#include "passel/train/torch_error.h"
 #include "passel/train/worker.h"
 
 namespace passel::train {
@@ -71,9 +73,8 @@ int dispatch(const Command& command, const std::vector<std::string>& argv) {
   return kUsage;
 }
 
-// What libtorch throws carries a stack trace behind its first sentence.
 int fail(int code, std::string_view what) {
-  fmt::print(stderr, "passel: {}\n", what.substr(0, what.find("\nException raised from")));
+  complain(what);
   return code;
 }
 
@@ -119,6 +120,8 @@ int run(int argc, char** argv) {
     return fail(128 + interrupted.signal, "stopped at once, without saving");
   } catch (const std::bad_alloc&) {
     return fail(kFailed, "out of memory. Lower --batch-size or --hidden-size");
+  } catch (const c10::Error& error) {
+    return fail(kFailed, what_torch_says(error));
   } catch (const std::system_error& error) {
     if (std::ferror(stdout) != 0) return fail_to_answer(error.code().value());
     return fail(kFailed, error.what());

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "complain.h"
 #include "passel/train/checkpoint_store.h"
 #include "passel/train/errors.h"
 #include "passel/train/run_folder.h"
@@ -20,9 +21,7 @@ SavedRun open_saved(const std::filesystem::path& target) {
   std::filesystem::path path = target;
   if (!std::filesystem::is_regular_file(target)) {
     const RunFolder folder = RunFolder::open(target);
-    const CheckpointStore store(folder.checkpoints(), 1, [](const std::string& sentence) {
-      fmt::print(stderr, "passel: {}\n", sentence);
-    });
+    const CheckpointStore store(folder.checkpoints(), 1, complain);
     const auto latest = store.latest();
     if (!latest) {
       throw DataError(fmt::format("{}: expected a checkpoint in this run, and there is none yet",

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "passel/kernels/isa.h"
@@ -22,12 +24,20 @@
 namespace passel::train {
 namespace {
 
-std::int64_t ticket_count(const Config& config, const BatchPlan& plan) {
+std::int64_t tickets_asked_for(const Config& config, const BatchPlan& plan) {
   std::int64_t total = plan.tickets();
   if (config.max_tickets > 0) total = std::min(total, config.max_tickets);
   if (config.dry_run) total = std::min(total, std::max(config.workers, Schedule::of(config).group));
-  // Steps that lack a ticket would never be made.
-  return total - total % Schedule::of(config).group;
+  return total;
+}
+
+// Steps that lack a ticket would never be made.
+std::int64_t tickets_left_out(const Config& config, const BatchPlan& plan) {
+  return tickets_asked_for(config, plan) % Schedule::of(config).group;
+}
+
+std::int64_t ticket_count(const Config& config, const BatchPlan& plan) {
+  return tickets_asked_for(config, plan) - tickets_left_out(config, plan);
 }
 
 BatchPlan plan_of(const Config& config, const Dataset& dataset) {
@@ -55,8 +65,10 @@ void check_against_data(const Config& config, const Dataset& dataset, std::int64
   if (config.workers > total) {
     throw UsageError(
         fmt::format("expected at most as many workers as tickets ({}), got {}. Use "
-                    "fewer --workers, more --epochs or a smaller --batch-size",
-                    total, config.workers));
+                    "fewer --workers, {}",
+                    total, config.workers,
+                    config.max_tickets == total ? "or more --max-tickets"
+                                                : "more --epochs or a smaller --batch-size"));
   }
 }
 
@@ -99,6 +111,7 @@ Start read_start(const std::filesystem::path& from, const Config& config, const 
   check_same_rule(saved, config);
   return {.ticket = resume_ticket(saved, config, plan),
           .snapshot = read_snapshot(saved.file, saved.header, model, true),
+          .data = saved.header.data,
           .warnings = other_bits(saved, config)};
 }
 
@@ -138,9 +151,17 @@ void conclude(const Outcome& outcome, Progress& progress, Manifest& manifest, Me
 FolderLock::FolderLock(const RunFolder& folder)
     : fd_(open(folder.root().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
   if (fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
+  const int error_number = errno;
   if (fd_ >= 0) close(fd_);
-  throw UsageError("expected " + folder.root().string() +
-                   " to be free, but another process trains in it. Wait for its end");
+  if (error_number == EWOULDBLOCK) {
+    throw UsageError(
+        "expected " + folder.root().string() +
+        " to be free, but another process trains in it or verifies it. Wait for its end");
+  }
+  throw UsageError(
+      fmt::format("{}: expected a run folder that can be locked, got: {}. Make it "
+                  "readable, or put it where files can be locked",
+                  folder.root().string(), std::strerror(error_number)));
 }
 
 FolderLock::~FolderLock() {
@@ -228,11 +249,24 @@ Outcome run_training(Training& training, const RunFolder& folder,
       progress.note(fmt::format("goes on from the checkpoint of ticket {}", start.ticket));
     }
     for (const std::string& warning : start.warnings) progress.warn(warning);
+    if (const auto left = tickets_left_out(config, training.plan); left > 0) {
+      progress.note(
+          fmt::format("the last {} tickets are left out: they make no whole step of {} "
+                      "(--shards)",
+                      left, config.shards));
+    }
     for (const std::string& note : training.devices.notes(config)) progress.note(note);
     const std::string crowded = crowding(config.workers, cores_allowed());
     if (!crowded.empty() && !training.simulated) progress.warn(crowded);
     coordinator.spawn_workers();
     training.dataset->load();
+    if (!start.data.empty() && start.data != training.dataset->fingerprint()) {
+      progress.warn(
+          fmt::format("{}: expected the data that the checkpoint of ticket {} was trained on, got "
+                      "others of the "
+                      "same form: the run goes on with these",
+                      config.data.string(), start.ticket));
+    }
     const auto watcher = watch ? watch(coordinator) : nullptr;
     Outcome outcome = coordinator.run();
     conclude(outcome, progress, manifest, metrics);

@@ -29,6 +29,7 @@ class FolderLock {
 struct Start {
   std::int64_t ticket = 0;
   std::optional<Snapshot> snapshot = {};  ///< empty: fresh parameters
+  std::string data = {};                  ///< fingerprint() of what it was trained on; or unknown
   std::vector<std::string> warnings = {};
 };
 

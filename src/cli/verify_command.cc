@@ -1,20 +1,25 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <stdlib.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "chaos.h"
 #include "commands.h"
+#include "complain.h"
 #include "passel/train/canary.h"
 #include "passel/train/checkpoint_hashes.h"
+#include "passel/train/checkpoint_store.h"
+#include "passel/train/config_fields.h"
 #include "passel/train/errors.h"
+#include "passel/train/manifest.h"
 #include "passel/train/update_log.h"
+#include "saved_run.h"
 #include "training.h"
 
 namespace passel::train {
@@ -43,14 +48,19 @@ Config repetition(const RunFolder& folder, const Command& command, std::int64_t 
   return config;
 }
 
-// A new folder in the run's for its repetition, removed at the end unless it is kept.
+// A new folder in the run's for its repetition, removed at the end unless it is kept. Only one
+// process at a time, which has the lock of the run's folder, has one there: others of that name
+// were left by a kill.
 class Workplace {
  public:
-  explicit Workplace(const RunFolder& folder) : path_(folder.root() / "verify-XXXXXX") {
-    std::string name = path_.string();
+  explicit Workplace(const RunFolder& folder) {
+    sweep(folder.root());
+    std::string name = folder.root() / (std::string(kPrefix) + "XXXXXX");
     if (mkdtemp(name.data()) == nullptr) {
-      throw UsageError(fmt::format("{}: expected room for a repetition of the run, got: {}",
-                                   folder.root().string(), std::strerror(errno)));
+      throw UsageError(
+          fmt::format("{}: expected room for a repetition of the run, got: {}. Make room there, or "
+                      "copy the run to where it can be written",
+                      folder.root().string(), std::strerror(errno)));
     }
     path_ = name;
   }
@@ -62,9 +72,29 @@ class Workplace {
   Workplace& operator=(const Workplace&) = delete;
 
   const fs::path& path() const { return path_; }
-  void keep() { kept_ = true; }
+  /// Under another name, without the dot.
+  void keep() {
+    kept_ = true;
+    const fs::path name = path_.parent_path() / path_.filename().string().substr(1);
+    std::error_code error;
+    fs::rename(path_, name, error);
+    if (!error) path_ = name;
+  }
 
  private:
+  static constexpr std::string_view kPrefix = ".verify-";
+
+  static void sweep(const fs::path& root) {
+    std::error_code error;
+    for (fs::directory_iterator entry(root, error), end; !error && entry != end;
+         entry.increment(error)) {
+      std::error_code ignored;
+      if (entry->path().filename().string().starts_with(kPrefix)) {
+        fs::remove_all(entry->path(), ignored);
+      }
+    }
+  }
+
   fs::path path_;
   bool kept_ = false;
 };
@@ -77,14 +107,23 @@ HashHistory read_expected(const RunFolder& folder) {
 }
 
 // Why the bits can hardly be the same, if that is known.
+std::string other_data(const RunFolder& original, const Training& training) {
+  try {
+    const std::string data = open_saved(original.root()).header.data;
+    if (data.empty() || data == training.dataset->fingerprint()) return {};
+  } catch (const DataError&) {
+    return {};
+  }
+  return fmt::format(". The data in {} are not those of the run", training.config.data.string());
+}
+
 std::string other_arithmetic(const RunFolder& original) {
-  std::ifstream in(original.manifest());
-  const auto manifest = nlohmann::json::parse(in, nullptr, false);
-  const auto canary = manifest.is_object() ? manifest.value("canary", nlohmann::json()) : nullptr;
-  if (!canary.is_string() || canary == canary_hash()) return {};
+  std::set<std::string> others = canaries_in(original.manifest());
+  others.erase(canary_hash());
+  if (others.empty()) return {};
   return fmt::format(
       ". This machine or build computes other bits than that of the run: canary {} instead of {}",
-      canary_hash(), canary.get<std::string>());
+      canary_hash(), fmt::join(others, " and "));
 }
 
 // A run whose updates are those that were recorded, in their order, each from the version it was
@@ -112,11 +151,7 @@ class Recording {
     replay.first_batch = training.start.ticket;
     std::int64_t staleness = 0;
     for (const UpdateRecord& record : records_) {
-      if (record.base < begin) {
-        throw DataError(
-            fmt::format("{}: expected versions from {} on, got update {} from version {}",
-                        file_.string(), begin, record.version, record.base));
-      }
+      check(record, begin, training.plan);
       replay.bases.push_back(record.base);
       replay.batches.push_back(record.ticket);
       staleness = std::max<std::int64_t>(staleness, record.version - record.base);
@@ -156,6 +191,21 @@ class Recording {
   }
 
  private:
+  void check(const UpdateRecord& record, std::int64_t begin, const BatchPlan& plan) const {
+    // As many versions as are kept, which no run exceeds.
+    static const auto most = static_cast<std::int64_t>(find_field("staleness")->range.high);
+    const std::int64_t oldest = std::max(begin, record.version - most);
+    if (record.base < oldest) {
+      throw DataError(
+          fmt::format("{}: expected update {} computed from version {} or a later one, got {}",
+                      file_.string(), record.version, oldest, record.base));
+    }
+    if (record.ticket >= plan.tickets()) {
+      throw DataError(fmt::format("{}: expected tickets below {}, got {} in update {}",
+                                  file_.string(), plan.tickets(), record.ticket, record.version));
+    }
+  }
+
   void compare(const Done& done) {
     const float expected =
         records_[static_cast<std::size_t>(done.ticket - records_[0].version)].loss;
@@ -170,6 +220,26 @@ class Recording {
   std::optional<std::int64_t> differs_;
   float loss_ = 0;
 };
+
+// Checkpoints that hold other parameters than the run noted: those of another run, or changed ones.
+std::optional<std::string> other_files(const RunFolder& folder, const HashHistory& noted,
+                                       const Model& model) {
+  for (const auto& path : CheckpointStore(folder.checkpoints(), 1).files()) {
+    try {
+      const SafetensorsFile file = open_checkpoint(path);
+      const CheckpointHeader header = read_header(file);
+      const auto found = noted.find(header.ticket);
+      if (found == noted.end()) continue;
+      const std::string hash = param_hash(read_snapshot(file, header, model, false));
+      if (hash == found->second.parameters) continue;
+      return fmt::format("ticket {}: {} holds the parameters {} instead of {}, which the run noted",
+                         header.ticket, path.string(), hash, found->second.parameters);
+    } catch (const DataError& error) {
+      complain(fmt::format("{}; it is left out of the comparison", error.what()));
+    }
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -189,6 +259,10 @@ int run_verify(const Command& command, const std::vector<std::string>& argv) {
                     "got none",
                     original.metrics().string(), training.start.ticket));
   }
+  if (const auto other = other_files(original, expected, training.model)) {
+    fmt::print("{}: NOT the same bits. {}\n", original.root().string(), *other);
+    return 1;
+  }
   std::optional<Recording> recording;
   const char* const unit = config.mode == "recorded" ? "update" : "ticket";
   if (config.mode == "recorded") {
@@ -206,13 +280,18 @@ int run_verify(const Command& command, const std::vector<std::string>& argv) {
   training.total = expected.rbegin()->first;
   for (const auto& [ticket, hashes] : expected) training.borders.insert(ticket);
   Workplace workplace(original);
-  training.config.out = workplace.path();
-  const RunFolder folder = RunFolder::create(training.config);
+  training.config.out.clear();
+  const RunFolder folder = RunFolder::create(training.config, workplace.path());
   const auto workers = static_cast<std::uint32_t>(config.workers);
+  std::atomic<std::int64_t> done = 0;
+  training.observer = [&, compare = training.observer](const Done& ticket) {
+    ++done;
+    if (compare) compare(ticket);
+  };
   const Outcome outcome =
       run_training(training, folder, argv, [&](Coordinator& coordinator) -> std::shared_ptr<void> {
         if (!command.chaos) return nullptr;
-        return std::make_shared<Chaos>(coordinator, workers);
+        return std::make_shared<Chaos>(coordinator, workers, done);
       });
   if (outcome.exit_code() != 0) return outcome.exit_code();
 
@@ -221,7 +300,8 @@ int run_verify(const Command& command, const std::vector<std::string>& argv) {
   if (difference) {
     workplace.keep();
     fmt::print("{}: NOT the same bits. {}. The repetition is in {}{}\n", original.root().string(),
-               *difference, folder.root().string(), other_arithmetic(original));
+               *difference, workplace.path().string(),
+               other_data(original, training) + other_arithmetic(original));
     return 1;
   }
   fmt::print("{}: bit-identical at {} checkpoints up to {} {}, with {} {}{}\n",

@@ -1,5 +1,8 @@
 #include "passel/train/idx_images.h"
 
+#include <fmt/format.h>
+#include <xxhash.h>
+
 #include <algorithm>
 #include <future>
 #include <stdexcept>
@@ -46,6 +49,8 @@ void IdxImages::Half::load() {
                     std::to_string(kClasses - 1));
   }
   pixels = images.read();
+  const auto seed = XXH3_64bits(classes.data(), classes.size());
+  hash = fmt::format("{:016x}", XXH3_64bits_withSeed(pixels.data(), pixels.size(), seed));
 }
 
 IdxImages::IdxImages(const std::filesystem::path& directory)

@@ -59,8 +59,9 @@ BorderResult BorderTask::run(const Snapshot& snapshot, bool evaluate) {
       info.score = result.score->value();
       info.higher_is_better = result.score->higher_is_better();
     }
-    result.checkpoint = store_.save(info, checkpoint_tensors(snapshot, config_),
-                                    checkpoint_metadata(snapshot, config_, dataset_.shape()));
+    result.checkpoint = store_.save(
+        info, checkpoint_tensors(snapshot, config_),
+        checkpoint_metadata(snapshot, config_, dataset_.shape(), dataset_.fingerprint()));
     result.best = store_.best_ticket() == snapshot.ticket;
   } catch (const std::exception& error) {
     result.error = error.what();

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <vector>
 
-#include "passel/train/errors.h"
+#include "file_text.h"
 
 namespace passel::train {
 namespace {
@@ -47,18 +47,10 @@ std::string difference(const CheckpointHashes& expected, const CheckpointHashes&
 }  // namespace
 
 HashHistory read_hashes(const std::filesystem::path& metrics) {
-  std::ifstream in(metrics);
-  if (!in) {
-    throw DataError(
-        fmt::format("{}: expected the metrics of a run, which cannot be read", metrics.string()));
-  }
+  std::istringstream in(read_whole(metrics));
   HashHistory history;
   for (std::string line; std::getline(in, line);) {
     if (auto entry = parse(line)) history.insert_or_assign(entry->first, std::move(entry->second));
-  }
-  if (in.bad()) {
-    throw ReadError(
-        fmt::format("{}: the metrics of this run cannot be read to their end", metrics.string()));
   }
   return history;
 }

@@ -13,14 +13,18 @@ double unix_time() {
   return std::chrono::duration<double>(now).count();
 }
 
+std::string read_whole(const std::filesystem::path& file) {
+  InputFile input(file);
+  std::string text(input.size(), '\0');
+  text.resize(input.read(std::as_writable_bytes(std::span(text))));
+  return text;
+}
+
 std::string read_text(const std::filesystem::path& file) {
   std::error_code error;
   if (!std::filesystem::exists(file, error) && !error) return {};
   try {
-    InputFile input(file);
-    std::string text(input.size(), '\0');
-    text.resize(input.read(std::as_writable_bytes(std::span(text))));
-    return text;
+    return read_whole(file);
   } catch (const ReadError&) {
     throw;
   } catch (const DataError&) {

@@ -18,7 +18,11 @@ inline void replace_text(const std::filesystem::path& file, std::string_view tex
 /// Unix time in seconds with its fraction.
 double unix_time();
 
-/// The whole file; empty if there is none. Throws ReadError if it cannot be read.
+/// The whole file. Throws ReadError if it is missing or cannot be read, DataError if it is no
+/// regular file.
+std::string read_whole(const std::filesystem::path& file);
+
+/// The same; empty if there is none. Throws ReadError if it cannot be read.
 std::string read_text(const std::filesystem::path& file);
 
 }  // namespace passel::train

@@ -123,4 +123,23 @@ bool Manifest::finish(std::string_view reason, int exit_code) {
   }
 }
 
+std::set<std::string> canaries_in(const std::filesystem::path& manifest) {
+  std::set<std::string> canaries;
+  const auto add = [&](const json& start) {
+    if (!start.is_object()) return;
+    const auto canary = start.find("canary");
+    if (canary != start.end() && canary->is_string()) canaries.insert(canary->get<std::string>());
+  };
+  try {
+    const json newest = json::parse(read_text(manifest), nullptr, false);
+    add(newest);
+    if (newest.is_object() && newest.contains("previous")) {
+      for (const json& start : newest["previous"]) add(start);
+    }
+  } catch (const DataError&) {
+    return {};
+  }
+  return canaries;
+}
+
 }  // namespace passel::train

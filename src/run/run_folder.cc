@@ -48,10 +48,12 @@ fs::path make_named(fs::path root) {
   if (!fs::is_directory(root, error)) refuse(root, root, fmt::format("it is {}", file_kind(root)));
   if (fs::is_empty(root, error) && !error) return root;
   if (error) refuse(root, root, error.message());
-  throw UsageError(fmt::format(
-      "out: expected a new or empty folder, got {}, which holds {}.", root.string(),
-      RunFolder::is_run_folder(root) ? "a run. Continue it with `passel resume`, or choose another"
-                                     : "files. Choose another"));
+  throw UsageError(fmt::format("out: expected a new or empty folder, got {}, which holds {}.",
+                               root.string(),
+                               !RunFolder::is_run_folder(root) ? "files. Choose another"
+                               : fs::is_empty(root / "checkpoints", error)
+                                   ? "a run without a checkpoint. Remove it, or choose another"
+                                   : "a run. Continue it with `passel resume`, or choose another"));
 }
 
 // Runs that start within one second get a number.
@@ -69,9 +71,9 @@ fs::path make_default(const Config& config) {
 
 }  // namespace
 
-RunFolder RunFolder::create(const Config& config) {
+RunFolder RunFolder::create(const Config& config, const fs::path& root) {
   validate(config);
-  RunFolder folder(config.out.empty() ? make_default(config) : make_named(config.out));
+  RunFolder folder(root.empty() ? make_default(config) : make_named(root));
   make_folder(folder.root_, folder.checkpoints());
   try {
     replace_text(folder.config(), to_toml(config));

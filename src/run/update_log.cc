@@ -9,8 +9,6 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <set>
 
 #include "file_text.h"
@@ -100,14 +98,7 @@ std::optional<std::string> missing_updates(const std::filesystem::path& file, st
 }
 
 std::vector<UpdateRecord> read_updates(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in || !std::filesystem::is_regular_file(file)) {
-    throw DataError(
-        fmt::format("{}: expected the record of a run of --mode recorded, which cannot be read",
-                    file.string()));
-  }
-  std::vector<UpdateRecord> records =
-      parse(file, std::string(std::istreambuf_iterator<char>(in), {}));
+  std::vector<UpdateRecord> records = parse(file, read_whole(file));
   std::ranges::sort(records, {}, &UpdateRecord::version);
   for (std::size_t i = 0; i < records.size(); ++i) {
     const UpdateRecord& record = records[i];

@@ -267,6 +267,7 @@ bool Coordinator::may_wait_for_others(std::uint32_t slot) const {
 }
 
 void Coordinator::watch_workers() {
+  crew_.note_time();
   crew_.fill_vacancies();
   double limit = parts_.config.worker_timeout;
   if (stop_signal_ != 0) limit = std::min(limit, kStopPatience);

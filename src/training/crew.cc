@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "passel/shm/error.h"
 #include "passel/train/errors.h"
@@ -17,6 +18,8 @@ constexpr int kFailuresToGiveUp = 3;
 // shorter than that, a start is given at least this long.
 constexpr std::chrono::seconds kStartLimit{30};
 constexpr std::chrono::seconds kRetryInterval{1};
+// The parent looks around many times in this time, unless it stands still.
+constexpr std::chrono::seconds kStandstill{1};
 
 // One compute thread a worker: the kernels have no use for more, and a team of
 // OpenMP threads that spins for the small products of the head loses whole time
@@ -98,6 +101,13 @@ void Crew::note_trained(std::uint32_t slot) {
   note_progress(slot);
   if (!slots_[slot].trained) record(slot, "training");
   slots_[slot].trained = true;
+}
+
+void Crew::note_time() {
+  const auto now = Clock::now();
+  const auto gap = now - std::exchange(last_look_, now);
+  if (gap < kStandstill) return;
+  for (Slot& slot : slots_) slot.last_progress = std::min(now, slot.last_progress + gap);
 }
 
 bool Crew::stalled(std::uint32_t slot, bool holds_work, Clock::duration patience) const {

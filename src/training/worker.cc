@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "passel/train/dropout.h"
+#include "passel/train/torch_error.h"
 
 namespace passel::train {
 namespace {
@@ -149,7 +150,12 @@ void Worker::report(const Done& done) {
 void run_worker(shm::WorkerContext& context) {
   keep_freed_memory();
   spdlog::info("worker {} incarnation {} starts", context.slot, context.incarnation);
-  Worker(context.arena, context.slot, context.incarnation).run();
+  try {
+    Worker(context.arena, context.slot, context.incarnation).run();
+  } catch (const c10::Error& error) {
+    spdlog::error("{}", error.what());  // with its stack trace
+    throw std::runtime_error(what_torch_says(error));
+  }
   spdlog::info("worker {} incarnation {} is done", context.slot, context.incarnation);
 }
 

@@ -77,6 +77,7 @@ struct ImageSet {
   std::uint32_t train = 200;
   std::uint32_t test = 50;
   bool compressed = true;
+  std::uint8_t bright = 200;
 
   std::uint8_t label(std::uint32_t sample) const {
     return static_cast<std::uint8_t>((sample * 7 + sample / 10) % 10);
@@ -84,9 +85,9 @@ struct ImageSet {
 
   std::uint8_t pixel(std::uint32_t sample, std::uint32_t row, std::uint32_t column) const {
     const std::uint32_t place = row * columns + column;
-    const bool bright = place * 10 / (rows * columns) == label(sample);
+    const bool patch = place * 10 / (rows * columns) == label(sample);
     const std::uint32_t noise = ((sample + 1) * 2654435761U ^ place * 40503U) >> 7 & 31U;
-    return static_cast<std::uint8_t>((bright ? 200 : 0) + noise);
+    return static_cast<std::uint8_t>((patch ? bright : 0) + noise);
   }
 
   Bytes images(std::uint32_t count) const {

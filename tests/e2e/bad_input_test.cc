@@ -187,6 +187,45 @@ TEST_F(BadInput, IsAStdoutThatCannotBeWritten) {
   }
 }
 
+TEST_F(BadInput, OfMoreMemoryThanThereIsIsOneSentence) {
+  std::string words = "exec 2>&1; ulimit -v 4000000; exec $PASSEL";
+  for (const std::string& word : train({"--max-tickets", "4"})) words += " " + word;
+  const Finished model = run_shell(words + " --hidden-size 65536");
+  EXPECT_EQ(model.code, 1) << model.text;
+  EXPECT_NE(model.text.find("Lower --batch-size or --hidden-size"), std::string::npos);
+  EXPECT_EQ(std::ranges::count(model.text, '\n'), 1) << model.text;
+  const Finished steps = run_shell(words +
+                                   " --dataset adding --adding-steps 1000 --hidden-size 512 "
+                                   "--batch-size 20000 --workers 1");
+  EXPECT_EQ(steps.code, 1) << steps.text;
+  EXPECT_NE(steps.text.find("Lower --batch-size or --hidden-size"), std::string::npos);
+  EXPECT_EQ(steps.text.find("frame #"), std::string::npos) << steps.text;
+}
+
+TEST_F(BadInput, OfALimitOfFileSizesNamesIt) {
+  std::string words = "exec 2>&1; ulimit -f 100; exec $PASSEL";
+  for (const std::string& word : train()) words += " " + word;
+  const Finished limited = run_shell(words);
+  EXPECT_EQ(limited.code, 1) << limited.text;
+  EXPECT_NE(limited.text.find("ulimit -f"), std::string::npos) << limited.text;
+  const Finished again = run_passel(train());
+  EXPECT_EQ(again.code, 2);
+  EXPECT_NE(again.text.find("a run without a checkpoint. Remove it"), std::string::npos)
+      << again.text;
+}
+
+TEST_F(BadInput, KeepsItsExitCodeWhereNobodyCanBeTold) {
+  ASSERT_EQ(run_passel(train({"--epochs", "2"})).code, 0);
+  const Finished usage = run_shell("exec $PASSEL train --no-such-option 2>/dev/full");
+  EXPECT_EQ(usage.code, 2);
+  const Finished data = run_shell("exec $PASSEL resume " + data_.path().string() + " 2>/dev/full");
+  EXPECT_EQ(data.code, 3);
+  std::filesystem::resize_file(run() / "checkpoints" / "checkpoint-000000020.safetensors", 100);
+  const Finished passed_over = run_shell("exec $PASSEL inspect " + run().string() + " 2>/dev/full");
+  EXPECT_EQ(passed_over.code, 0);
+  EXPECT_NE(passed_over.text.find("ticket 10\n"), std::string::npos) << passed_over.text;
+}
+
 // Only runs save before they stop. The signal is there before the program is, and blocked: it stays
 // pending unless the program lets it through.
 TEST_F(BadInput, DoesNotKeepASignalFromEndingOtherCommands) {

@@ -1,6 +1,8 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <chrono>
+
 #include "small_run.h"
 #include "support/stress.h"
 
@@ -100,6 +102,49 @@ TEST_F(Death, OfAStoppedWorkerComesAfterItsTimeoutWhileTheOthersGoOn) {
   program.signal(SIGINT);
   EXPECT_EQ(program.wait().code, 130);
   EXPECT_EQ(summary().at("respawns"), 1);
+}
+
+void pass(std::chrono::milliseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  EXPECT_TRUE(eventually([&] { return std::chrono::steady_clock::now() >= end; }));
+}
+
+// As a container that is frozen, or a machine that is suspended.
+TEST_F(Death, IsNotWhatWorkersGetForTimeInWhichEverythingStoodStill) {
+  PasselProgram program(long_train({"--worker-timeout", "3"}), text_file());
+  ASSERT_TRUE(trained(20)) << program.text();
+  const auto workers = program.workers();
+  program.signal(SIGSTOP);
+  for (const pid_t worker : workers) kill(worker, SIGSTOP);
+  const auto tickets = events(run(), "train").back().at("ticket").get<std::int64_t>();
+  pass(std::chrono::seconds(4));  // what it is about
+  program.signal(SIGCONT);
+  pass(std::chrono::milliseconds(200));  // in which it looks at its workers
+  for (const pid_t worker : workers) kill(worker, SIGCONT);
+  ASSERT_TRUE(trained(tickets + 30)) << program.text();
+  program.signal(SIGINT);
+  EXPECT_EQ(program.wait().code, 130);
+  EXPECT_EQ(summary().at("respawns"), 0) << program.text();
+}
+
+TEST_F(Death, IsFollowedByAReplacementThoughTheFolderOfTheStartWasRemoved) {
+  const auto before = std::filesystem::current_path();
+  std::filesystem::create_directory(run("gone"));
+  std::filesystem::current_path(run("gone"));
+  PasselProgram program(long_train({}), text_file());
+  std::filesystem::current_path(before);
+  ASSERT_TRUE(trained(20)) << program.text();
+  std::filesystem::remove(run("gone"));
+  const auto workers = program.workers();
+  ASSERT_EQ(workers.size(), 2U);
+  for (const pid_t worker : workers) kill(worker, SIGKILL);
+  EXPECT_TRUE(eventually_in(run(), [](const auto& all) {
+    return std::ranges::count_if(all, [](const auto& event) {
+             return event["event"] == "worker" && event["state"] == "training";
+           }) == 4;
+  })) << program.text();
+  program.signal(SIGINT);
+  EXPECT_EQ(program.wait().code, 130) << program.text();
 }
 
 TEST_F(Death, OfEveryReplacementEndsTheRunWithItsReason) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include "passel/train/update_log.h"
 #include "small_run.h"
@@ -122,15 +123,31 @@ TEST_F(RecordedRun, SaysAtWhichUpdateItsRepetitionDiffers) {
 
 TEST_F(RecordedRun, FromADamagedRecordIsRefused) {
   ASSERT_EQ(run_passel(train(recorded({"--epochs", "2"}))).code, 0);
-  falsify(3, [](train::UpdateRecord& record) { record.version = 999; });
+  std::uint32_t version = 0;
+  falsify(3, [&](train::UpdateRecord& record) { version = std::exchange(record.version, 999); });
   Finished finished = run_passel({"replay", run()});
   EXPECT_EQ(finished.code, 3);
   EXPECT_NE(finished.text.find("updates.log: expected update"), std::string::npos) << finished.text;
+  falsify(3, [&](train::UpdateRecord& record) { record.version = version; });
+  falsify(7, [](train::UpdateRecord& record) { record.ticket = 4'000'000'000; });
+  finished = run_passel({"replay", run()});
+  EXPECT_EQ(finished.code, 3);
+  EXPECT_NE(finished.text.find("updates.log: expected tickets below 20, got 4000000000"),
+            std::string::npos)
+      << finished.text;
   std::filesystem::resize_file(log(), 7);
   finished = run_passel({"replay", run()});
   EXPECT_EQ(finished.code, 3) << finished.text;
   std::filesystem::remove(log());
   EXPECT_EQ(run_passel({"replay", run()}).code, 3);
+}
+
+TEST_F(RecordedRun, WithAnUpdateStalerThanAnyCanBeIsRefused) {
+  ASSERT_EQ(run_passel(train(recorded({"--epochs", "30"}))).code, 0);
+  falsify(290, [](train::UpdateRecord& record) { record.base = 0; });
+  const Finished finished = run_passel({"replay", run()});
+  EXPECT_EQ(finished.code, 3) << finished.text;
+  EXPECT_NE(finished.text.find("or a later one, got 0"), std::string::npos) << finished.text;
 }
 
 TEST_F(RecordedRun, WhoseRecordLacksItsBeginOrItsEndIsRefused) {

@@ -187,8 +187,11 @@ TEST_F(Modes, ReportTheStalenessTheyWereAskedFor) {
 TEST_F(Modes, MakeNoStepThatLacksATicket) {
   const Options sync = {"--mode",   "sync",  "--shards",      "4",
                         "--epochs", "20000", "--max-tickets", "30"};
-  ASSERT_EQ(run_passel(train(sync, "sync")).code, 0);
+  const Finished finished = run_passel(train(sync, "sync"));
+  ASSERT_EQ(finished.code, 0) << finished.text;
   EXPECT_EQ(summary("sync").at("tickets"), 28);
+  EXPECT_NE(finished.text.find("the last 2 tickets are left out"), std::string::npos)
+      << finished.text;
 }
 
 TEST_F(Modes, AreNotChangedByAResume) {

@@ -1,4 +1,5 @@
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <fstream>
@@ -16,6 +17,12 @@ class Verify : public SmallRun {
     options.insert(options.end(), more.begin(), more.end());
     const Finished finished = run_passel(train(options));
     ASSERT_EQ(finished.code, 0) << finished.text;
+  }
+
+  /// A file that nobody writes to: a reader waits for ever.
+  void replace_by_fifo(const std::string& name) const {
+    std::filesystem::remove(run() / name);
+    ASSERT_EQ(mkfifo((run() / name).c_str(), 0600), 0);
   }
 
   std::int64_t repetitions() const {
@@ -116,6 +123,100 @@ TEST_F(Verify, SaysThatTheConfigurationEndsBeforeTheCheckpoints) {
   const Finished finished = run_passel({"verify", run()});
   EXPECT_EQ(finished.code, 3);
   EXPECT_NE(finished.text.find("changed since"), std::string::npos) << finished.text;
+}
+
+TEST_F(Verify, NamesACheckpointOfAnotherRun) {
+  make_run();
+  ASSERT_EQ(run_passel(train({"--mode", "ordered", "--epochs", "6", "--seed", "2"}, "other")).code,
+            0);
+  const auto file = std::filesystem::path("checkpoints") / "checkpoint-000000050.safetensors";
+  std::filesystem::copy_file(run("other") / file, run() / file,
+                             std::filesystem::copy_options::overwrite_existing);
+  const Finished finished = run_passel({"verify", run()});
+  EXPECT_EQ(finished.code, 1) << finished.text;
+  EXPECT_NE(finished.text.find("ticket 50: " + (run() / file).string()), std::string::npos)
+      << finished.text;
+}
+
+TEST_F(Verify, LeavesADamagedCheckpointOutAndSaysSo) {
+  make_run();
+  const auto file = run() / "checkpoints" / "checkpoint-000000050.safetensors";
+  std::filesystem::resize_file(file, 100);
+  const Finished finished = run_passel({"verify", run()});
+  EXPECT_EQ(finished.code, 0) << finished.text;
+  EXPECT_NE(finished.text.find(file.string()), std::string::npos) << finished.text;
+  EXPECT_NE(finished.text.find("bit-identical at 6 checkpoints"), std::string::npos);
+}
+
+TEST_F(Verify, SaysThatTheDataAreOthers) {
+  make_run();
+  ImageSet{.bright = 199}.write(data_.path());
+  const Finished finished = run_passel({"verify", run()});
+  EXPECT_EQ(finished.code, 1) << finished.text;
+  EXPECT_NE(finished.text.find("The data in " + data_.path().string() + " are not those"),
+            std::string::npos)
+      << finished.text;
+}
+
+TEST_F(Verify, DoesNotWaitForAFileThatIsAFifo) {
+  make_run({"--mode", "recorded"});
+  replace_by_fifo("updates.log");
+  Finished finished = run_passel({"verify", run()});
+  EXPECT_EQ(finished.code, 3) << finished.text;
+  EXPECT_NE(finished.text.find("updates.log: expected a regular file, got a pipe or FIFO"),
+            std::string::npos)
+      << finished.text;
+  replace_by_fifo("metrics.jsonl");
+  finished = run_passel({"verify", run()});
+  EXPECT_EQ(finished.code, 3) << finished.text;
+  EXPECT_NE(finished.text.find("metrics.jsonl"), std::string::npos) << finished.text;
+}
+
+TEST_F(Verify, SaysWhyTheBitsDifferWithoutAManifestThatCanBeRead) {
+  make_run();
+  falsify(30, "lltm.bias");
+  replace_by_fifo("manifest.json");
+  EXPECT_EQ(run_passel({"verify", run()}).code, 1);
+}
+
+TEST_F(Verify, NamesTheMachineOfAnyPartOfTheRun) {
+  make_run();
+  falsify(30, "lltm.bias");
+  const std::string manifest =
+      R"({"canary": "1111111111111111", "previous": [{"canary": "2222222222222222"}, 3]})";
+  std::ofstream(run() / "manifest.json") << manifest;
+  const Finished finished = run_passel({"verify", run()});
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_NE(finished.text.find("instead of 1111111111111111 and 2222222222222222"),
+            std::string::npos)
+      << finished.text;
+}
+
+TEST_F(Verify, WorksWhereTheFolderHasANameOfAnyBytes) {
+  make_run();
+  const std::filesystem::path moved = run("caf\xe9 \n");
+  std::filesystem::rename(run(), moved);
+  const Finished finished = run_passel({"verify", moved});
+  EXPECT_EQ(finished.code, 0) << finished.text;
+}
+
+TEST_F(Verify, SweepsWhatAKilledOneLeft) {
+  make_run({"--epochs", "2000", "--max-tickets", "4000", "--checkpoint-interval", "4000"});
+  const auto unfinished = [&] {
+    return std::ranges::count_if(std::filesystem::directory_iterator(run()), [](const auto& entry) {
+      return entry.path().filename().string().starts_with(".verify-");
+    });
+  };
+  {
+    PasselProgram program({"verify", run()}, text_file());
+    ASSERT_TRUE(eventually([&] { return unfinished() == 1; })) << program.text();
+    program.signal(SIGKILL);
+    program.wait();
+  }
+  EXPECT_EQ(unfinished(), 1);
+  const Finished finished = run_passel({"verify", run()});
+  EXPECT_EQ(finished.code, 0) << finished.text;
+  EXPECT_EQ(unfinished(), 0);
 }
 
 TEST_F(Verify, RefusesWhatPromisesNoBits) {

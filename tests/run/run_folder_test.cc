@@ -82,7 +82,9 @@ TEST(RunFolder, RefusesAFolderThatIsNotEmpty) {
 
 TEST(RunFolder, PointsToResumeWhenTheFolderHoldsARun) {
   const test::TempDir dir;
-  RunFolder::create(config_for(dir.path() / "run"));
+  const auto folder = RunFolder::create(config_for(dir.path() / "run"));
+  EXPECT_THAT(refusal(dir.path() / "run"), HasSubstr("a run without a checkpoint. Remove it"));
+  test::write_file(folder.checkpoints() / "checkpoint-000000001.safetensors", "");
   EXPECT_THAT(refusal(dir.path() / "run"), HasSubstr("passel resume"));
 }
 

@@ -41,7 +41,7 @@ class SnapshotTest : public testing::Test {
     CheckpointStore store(folder_);
     return store.save({.ticket = snapshot.ticket, .epoch = snapshot.epoch},
                       checkpoint_tensors(snapshot, config_),
-                      checkpoint_metadata(snapshot, config_, model_.shape()));
+                      checkpoint_metadata(snapshot, config_, model_.shape(), "data"));
   }
 
   std::filesystem::path folder_;

@@ -61,6 +61,10 @@ class CheckpointStore {
   /// format; gives nullopt where there are none.
   std::optional<CheckpointInfo> latest() const;
 
+  /// The checkpoints by ticket, whatever they hold, newest first. Throws DataError where the folder
+  /// cannot be listed.
+  std::vector<std::filesystem::path> files() const;
+
   /// The ticket of the best checkpoint that this store has seen; empty before the first save.
   std::optional<std::int64_t> best_ticket() const {
     return best_ ? std::optional(best_->ticket) : std::nullopt;

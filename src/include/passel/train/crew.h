@@ -56,6 +56,9 @@ class Crew {
   /// The slot finished a ticket, or was granted one while it held none.
   void note_progress(std::uint32_t slot) { slots_[slot].last_progress = Clock::now(); }
   void note_trained(std::uint32_t slot);
+  /// To be called again and again: time in which this process stood still (a SIGSTOP, a frozen
+  /// container) is not held against the workers, which as a rule stood still, too.
+  void note_time();
   /// It holds work and has not finished any for `patience`.
   bool stalled(std::uint32_t slot, bool holds_work, Clock::duration patience) const;
   /// Kills a worker that made no progress for --worker-timeout (or is not ready
@@ -100,6 +103,7 @@ class Crew {
   std::int64_t failed_starts_ = 0;       // in a row
   std::map<std::int64_t, int> crashes_;  // by ticket
   Clock::time_point next_try_;           // to fill vacancies
+  Clock::time_point last_look_ = Clock::now();
   std::optional<Clock::time_point> deserted_since_;
   bool dismissed_ = false;
   bool simulated_;

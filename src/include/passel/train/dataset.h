@@ -44,6 +44,10 @@ class Dataset {
   /// Reads everything; may take long. Call once, before fill(). Throws DataError.
   virtual void load() = 0;
 
+  /// After load(): 16 hex digits over all that a run is trained on, to tell other data of the same
+  /// form. Empty: the configuration says all of it.
+  virtual std::string fingerprint() const { return {}; }
+
   /// Writes the samples named by `indices` [n] to `x` [steps, n, features], time-major and
   /// contiguous, and their targets [n]. After load() any number of threads may call it at once.
   /// Throws std::out_of_range for an index outside the split, std::logic_error before load().

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "passel/train/dataset.h"
@@ -24,6 +25,7 @@ class IdxImages final : public Dataset {
   std::int64_t train_size() const noexcept override { return halves_[0].images.sizes()[0]; }
   std::int64_t test_size() const noexcept override { return halves_[1].images.sizes()[0]; }
   void load() override;
+  std::string fingerprint() const override { return halves_[0].hash; }
   void fill(Split split, std::span<const std::int64_t> indices, float* x,
             Targets targets) const override;
 
@@ -36,6 +38,7 @@ class IdxImages final : public Dataset {
     IdxFile labels;
     std::vector<std::uint8_t> pixels;   // [n, rows, columns]
     std::vector<std::uint8_t> classes;  // [n]
+    std::string hash;                   // of both
   };
 
   std::array<Half, 2> halves_;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,5 +40,9 @@ class Manifest {
   std::filesystem::path file_;
   nlohmann::json contents_;
 };
+
+/// The canaries (passel/train/canary.h) of the machines that a run was on, as its manifest says;
+/// none where there is no manifest that can be read.
+std::set<std::string> canaries_in(const std::filesystem::path& manifest);
 
 }  // namespace passel::train

@@ -14,7 +14,9 @@ class RunFolder {
   /// Makes the folder config.out, or runs/<YYYYmmdd-HHMMSS>-<dataset>-<mode>
   /// where that is empty, with config.toml and an empty checkpoints/ in it.
   /// Throws UsageError if the folder exists and is not empty, or cannot be made.
-  static RunFolder create(const Config& config);
+  static RunFolder create(const Config& config) { return create(config, config.out); }
+  /// The same in `root`, whatever config.out says; its name may be any bytes.
+  static RunFolder create(const Config& config, const std::filesystem::path& root);
 
   /// Throws UsageError if there is no folder at `root`, DataError if it is not
   /// a run folder.

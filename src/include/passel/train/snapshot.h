@@ -48,10 +48,10 @@ void restore_snapshot(const Snapshot& snapshot, const TrainingMemory& memory);
 /// "optimizer/STATE/NAME", private state as "optimizer/worker-SLOT/STATE/NAME",
 /// older parameter versions as "version-AGE/NAME", the states of a stateful run as "streams/state"
 /// [lanes, 2 (h, c), layers, B, S].
-/// The views point into the snapshot.
+/// The views point into the snapshot. `data` is the data set's fingerprint().
 std::vector<TensorView> checkpoint_tensors(const Snapshot& snapshot, const Config& config);
 Metadata checkpoint_metadata(const Snapshot& snapshot, const Config& config,
-                             const SampleShape& shape);
+                             const SampleShape& shape, const std::string& data);
 
 /// What a checkpoint says of the run it belongs to.
 struct CheckpointHeader {
@@ -61,6 +61,7 @@ struct CheckpointHeader {
   std::int64_t epoch = 0;
   std::int64_t version = 0;
   std::string canary;                         // see canary_hash(); empty: unknown
+  std::string data;                           // see Dataset::fingerprint(); empty: unknown
   std::vector<std::int64_t> optimizer_steps;  // one for each optimiser saved
 };
 CheckpointHeader read_header(const SafetensorsFile& file);
