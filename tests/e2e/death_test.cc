@@ -140,8 +140,9 @@ TEST_F(Death, IsFollowedByAReplacementThoughTheFolderOfTheStartWasRemoved) {
   for (const pid_t worker : workers) kill(worker, SIGKILL);
   EXPECT_TRUE(eventually_in(run(), [](const auto& all) {
     return std::ranges::count_if(all, [](const auto& event) {
-             return event["event"] == "worker" && event["state"] == "training";
-           }) == 4;
+             return event["event"] == "worker" && event["state"] == "training" &&
+                    event["incarnation"] == 2;
+           }) == 2;
   })) << program.text();
   program.signal(SIGINT);
   EXPECT_EQ(program.wait().code, 130) << program.text();

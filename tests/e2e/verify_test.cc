@@ -156,6 +156,12 @@ TEST_F(Verify, SaysThatTheDataAreOthers) {
   EXPECT_NE(finished.text.find("The data in " + data_.path().string() + " are not those"),
             std::string::npos)
       << finished.text;
+  const Finished resumed = run_passel({"resume", run(), "--epochs", "7"});
+  EXPECT_EQ(resumed.code, 0) << resumed.text;
+  EXPECT_NE(resumed.text.find("got others of the same form"), std::string::npos) << resumed.text;
+  const Finished again = run_passel({"resume", run(), "--epochs", "8"});
+  EXPECT_EQ(again.code, 0) << again.text;
+  EXPECT_EQ(again.text.find("got others of the same form"), std::string::npos) << again.text;
 }
 
 TEST_F(Verify, DoesNotWaitForAFileThatIsAFifo) {

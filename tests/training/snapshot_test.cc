@@ -84,6 +84,7 @@ TEST_F(SnapshotTest, ComesBackFromACheckpointAsItWas) {
     EXPECT_EQ(read.version, 77);
     EXPECT_EQ(header.config, config_);
     EXPECT_EQ(header.shape, model_.shape());
+    EXPECT_EQ(header.data, "data");
     expect_same_state(read, snapshot);
   }
 }
