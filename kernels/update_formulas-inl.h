@@ -32,11 +32,10 @@ PASSEL_UPDATE_INLINE V square_average(D d, float decay, float gain, V g, const U
   return store_state(d, a, block, i, mul_add(d, Mul(Set(d, gain), g), g, old));
 }
 
-/// Direction of the update, to be multiplied by -step_size. `momentum` says that
-/// the rule keeps a momentum buffer.
+/// What the rule makes of the gradient g. `momentum` says that it keeps a momentum buffer.
 template <UpdateRule kRule, class D, class V = Lanes<D>>
-PASSEL_UPDATE_INLINE V direction(D d, const UpdateFactors& f, bool momentum, V g,
-                                 const UpdateArrays& a, std::size_t i) {
+PASSEL_UPDATE_INLINE V direction_of(D d, const UpdateFactors& f, bool momentum, V g,
+                                    const UpdateArrays& a, std::size_t i) {
   const V eps = Set(d, f.eps);
   if constexpr (kRule == UpdateRule::kSgd) {
     if (!momentum) return g;
@@ -57,14 +56,22 @@ PASSEL_UPDATE_INLINE V direction(D d, const UpdateFactors& f, bool momentum, V g
   }
 }
 
+/// Direction of the update of the parameters `old`, to be multiplied by -step_size. Updates the
+/// state.
+template <UpdateRule kRule, class D, class V = Lanes<D>>
+PASSEL_UPDATE_INLINE V direction(D d, const UpdateFactors& f, bool momentum, const UpdateArrays& a,
+                                 const float* gradient, V old, std::size_t i) {
+  const V scaled = Mul(LoadU(d, gradient + i), Set(d, f.grad_scale));
+  const V g = mul_add(d, old, Set(d, f.weight_decay), scaled);
+  return direction_of<kRule>(d, f, momentum, g, a, i);
+}
+
 template <UpdateRule kRule, class D>
 PASSEL_UPDATE_INLINE void update_lanes(D d, const UpdateFactors& f, bool momentum,
                                        const UpdateArrays& a, const float* gradient,
                                        std::size_t i) {
   const auto old = LoadU(d, a.parameters + i);
-  const auto scaled = Mul(LoadU(d, gradient + i), Set(d, f.grad_scale));
-  const auto g = mul_add(d, old, Set(d, f.weight_decay), scaled);
-  const auto way = direction<kRule>(d, f, momentum, g, a, i);
+  const auto way = direction<kRule>(d, f, momentum, a, gradient, old, i);
   const auto kept = Mul(old, Set(d, f.shrink));
   StoreU(mul_add(d, way, Set(d, -f.step_size), kept), d, a.new_parameters + i);
 }

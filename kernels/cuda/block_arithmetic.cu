@@ -34,6 +34,15 @@ __global__ void __launch_bounds__(kPointwiseThreads)
   }
 }
 
+template <UpdateRule kRule>
+__global__ void __launch_bounds__(kPointwiseThreads)
+    add_update_kernel(UpdateFactors factors, bool momentum, UpdateArrays arrays,
+                      const float* gradient, std::size_t n) {
+  for (std::size_t i = first_element(); i < n; i += element_stride()) {
+    one_lane::add_update<kRule>(factors, momentum, arrays, gradient, i);
+  }
+}
+
 __global__ void __launch_bounds__(kPointwiseThreads)
     compensate_kernel(float lambda, const float* gradient, const float* now, const float* then,
                       float* out, std::size_t n) {
@@ -79,11 +88,15 @@ __global__ void total_kernel(const double* partial, double* total) {
   if (threadIdx.x == 0) *total += sum;
 }
 
-template <UpdateRule kRule>
-void launch_update(const UpdateFactors& factors, bool momentum, const UpdateArrays& arrays,
-                   const float* gradient, std::size_t n, cudaStream_t stream) {
-  update_kernel<kRule>
-      <<<blocks_for(n), kPointwiseThreads, 0, stream>>>(factors, momentum, arrays, gradient, n);
+using UpdateKernel = void (*)(UpdateFactors, bool, UpdateArrays, const float*, std::size_t);
+
+cudaError_t launch_update(UpdateKernel kernel, const UpdateOptions& options, const UpdateStep& step,
+                          const UpdateArrays& arrays, const float* gradient, std::size_t n,
+                          cudaStream_t stream) {
+  if (n == 0) return cudaSuccess;
+  kernel<<<blocks_for(n), kPointwiseThreads, 0, stream>>>(
+      update_factors(options, step), options.momentum != 0, arrays, gradient, n);
+  return cudaGetLastError();
 }
 
 }  // namespace
@@ -92,26 +105,19 @@ cudaError_t apply_update(const UpdateOptions& options, const UpdateStep& step,
                          const UpdateSource& from, const float* gradient, float* parameters,
                          std::span<float* const> state, std::size_t n,
                          cudaStream_t stream) noexcept {
-  if (n == 0) return cudaSuccess;
-  const UpdateArrays arrays = update_arrays(from, parameters, state);
-  const UpdateFactors factors = update_factors(options, step);
-  const bool momentum = options.momentum != 0;
-  switch (options.rule) {
-    case UpdateRule::kSgd:
-      launch_update<UpdateRule::kSgd>(factors, momentum, arrays, gradient, n, stream);
-      break;
-    case UpdateRule::kRmsprop:
-      launch_update<UpdateRule::kRmsprop>(factors, momentum, arrays, gradient, n, stream);
-      break;
-    case UpdateRule::kAdagrad:
-      launch_update<UpdateRule::kAdagrad>(factors, momentum, arrays, gradient, n, stream);
-      break;
-    case UpdateRule::kAdam:
-    case UpdateRule::kAdamw:
-      launch_update<UpdateRule::kAdam>(factors, momentum, arrays, gradient, n, stream);
-      break;
-  }
-  return cudaGetLastError();
+  UpdateKernel kernel = nullptr;
+  one_lane::with_rule(options.rule, [&](auto rule) { kernel = update_kernel<rule>; });
+  return launch_update(kernel, options, step, update_arrays(from, parameters, state), gradient, n,
+                       stream);
+}
+
+cudaError_t add_update(const UpdateOptions& options, const UpdateStep& step, const float* gradient,
+                       float* parameters, std::span<float* const> state, std::size_t n,
+                       cudaStream_t stream) noexcept {
+  UpdateKernel kernel = nullptr;
+  one_lane::with_rule(options.rule, [&](auto rule) { kernel = add_update_kernel<rule>; });
+  return launch_update(kernel, options, step, update_arrays({parameters, state}, parameters, state),
+                       gradient, n, stream);
 }
 
 cudaError_t compensate_delay(float lambda, const float* gradient, const float* now,

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <cmath>
 #include <cstddef>
+#include <type_traits>
 
 #include "lltm_math.h"
 #include "update_factors.h"
@@ -62,6 +64,46 @@ PASSEL_HOST_DEVICE inline void StoreU(float value, Tag, float* to) {
 PASSEL_HOST_DEVICE inline float compensated(float lambda, float gradient, float now, float then) {
   const float curvature = Mul(Mul(lambda, gradient), gradient);
   return mul_add(Tag(), curvature, Sub(now, then), gradient);
+}
+
+/// to += value, losing no addition that is made meanwhile, by whatever process. A GPU takes
+/// subnormal numbers for zeros here.
+PASSEL_HOST_DEVICE inline void add_atomically(float value, float* to) {
+#ifdef __CUDA_ARCH__
+  atomicAdd_system(to, value);
+#else
+  std::atomic_ref(*to).fetch_add(value);
+#endif
+}
+
+/// As update_lanes() in place, but what the parameter changes by is added to whatever it is then.
+template <UpdateRule kRule>
+PASSEL_HOST_DEVICE inline void add_update(const UpdateFactors& f, bool momentum,
+                                          const UpdateArrays& a, const float* gradient,
+                                          std::size_t i) {
+  const float old = a.parameters[i];
+  const float way = direction<kRule>(Tag(), f, momentum, a, gradient, old, i);
+  const float shrunk = Sub(Mul(old, f.shrink), old);
+  add_atomically(mul_add(Tag(), way, -f.step_size, shrunk), a.new_parameters + i);
+}
+
+template <UpdateRule kRule>
+using RuleConstant = std::integral_constant<UpdateRule, kRule>;
+
+/// Calls `use` with the rule as a constant, whose formulas are those of the rule.
+template <class Use>
+void with_rule(UpdateRule rule, Use&& use) {
+  switch (rule) {
+    case UpdateRule::kSgd:
+      return use(RuleConstant<UpdateRule::kSgd>());
+    case UpdateRule::kRmsprop:
+      return use(RuleConstant<UpdateRule::kRmsprop>());
+    case UpdateRule::kAdagrad:
+      return use(RuleConstant<UpdateRule::kAdagrad>());
+    case UpdateRule::kAdam:
+    case UpdateRule::kAdamw:
+      return use(RuleConstant<UpdateRule::kAdam>());
+  }
 }
 
 }  // namespace passel::kernels::one_lane

@@ -220,8 +220,7 @@ Outcome run_training(Training& training, const RunFolder& folder,
       shm::Arena::create("passel", TrainingMemory::capacity(config, training.model, replay));
   TrainingMemory memory = TrainingMemory::create(
       arena, config, training.model, replay,
-      training.devices.lay_out(arena, static_cast<std::uint32_t>(config.workers),
-                               TrainingMemory::block_bytes(config, training.model)));
+      training.devices.lay_out(arena, config, TrainingMemory::block_bytes(config, training.model)));
   if (start.snapshot) restore_snapshot(*start.snapshot, memory);
   try {
     Coordinator coordinator({.config = config,

@@ -76,6 +76,25 @@ void check_stateful(const Config& config) {
   }
 }
 
+void check_atomic_adds(const Config& config, std::int64_t devices) {
+  if (!config.atomic_adds) return;
+  const auto refuse = [](const std::string& with, const char* why) {
+    throw UsageError(fmt::format("atomic_adds: expected false with {}, got true. {}", with, why));
+  };
+  if (devices == 0) {
+    refuse("the device cpu",
+           "A CPU needs a compare-and-swap an element for it, about twenty times an update's time; "
+           "it is for a GPU.");
+  }
+  if (config.mode != "hogwild") {
+    refuse("the mode " + config.mode, "It makes one update at a time, so none is lost.");
+  }
+  if (devices > 1 || config.no_cuda_ipc) {
+    refuse(config.no_cuda_ipc ? "no_cuda_ipc" : "the device " + config.device,
+           "The parameters are in the memory of the host then, where the CPU updates them.");
+  }
+}
+
 void check_devices(const Config& config) {
   const auto devices = static_cast<std::int64_t>(device_list(config.device).value().size());
   if (devices == 0 && config.workers_per_device != 0) {
@@ -95,6 +114,7 @@ void check_devices(const Config& config) {
         "only.",
         config.device));
   }
+  check_atomic_adds(config, devices);
   const std::int64_t together = config.workers_per_device * devices;
   if (together != 0 && together != config.workers) {
     throw UsageError(
@@ -158,7 +178,7 @@ Config with_overrides(Config config, const Overrides& overrides) {
   if (overrides.device) {
     config.device = *overrides.device;
     config.workers_per_device = 0;
-    if (config.device == "cpu") config.no_cuda_ipc = false;
+    if (config.device == "cpu") config.no_cuda_ipc = config.atomic_adds = false;
   }
   if (overrides.log_interval) config.log_interval = *overrides.log_interval;
   if (overrides.worker_timeout) config.worker_timeout = *overrides.worker_timeout;

@@ -219,6 +219,13 @@ std::vector<Field> make_fields() {
            "Keep parameters in the memory of the host and copy them to the GPU, as is done where "
            "processes cannot share its memory",
        .member = &C::no_cuda_ipc},
+      {.name = "atomic_adds",
+       .group = "processes",
+       .value = "BOOL",
+       .help =
+           "Mode hogwild on one GPU: what the parameters change by is added to them atomically, "
+           "so that no update is lost where workers write at once",
+       .member = &C::atomic_adds},
       {.name = "workers",
        .group = "processes",
        .value = "N",

@@ -37,12 +37,21 @@ device::GpuReport probe(int ordinal, const std::string& device) {
 Devices::Devices(const Config& config) : ordinals_(device_list(config.device).value()) {
   for (const int ordinal : ordinals_) reports_.push_back(probe(ordinal, config.device));
   shared_ = reports_.size() == 1 && reports_[0].shares && !config.no_cuda_ipc;
+  if (config.atomic_adds && !shared_) {
+    throw UsageError(fmt::format(
+        "atomic_adds: expected false where the parameters are in the memory of the host, got true: "
+        "{}. Leave it out.",
+        reports_[0].findings));
+  }
 }
 
-std::shared_ptr<device::BlockMemory> Devices::lay_out(shm::Arena& arena, std::uint32_t workers,
+std::shared_ptr<device::BlockMemory> Devices::lay_out(shm::Arena& arena, const Config& config,
                                                       std::size_t block_bytes) const {
   if (ordinals_.empty()) return nullptr;
-  return device::gpus().lay_out(arena, ordinals_, workers, on_gpu() ? block_bytes : 0);
+  return device::gpus().lay_out(arena, {.ordinals = ordinals_,
+                                        .workers = static_cast<std::uint32_t>(config.workers),
+                                        .block_bytes = on_gpu() ? block_bytes : 0,
+                                        .atomic_adds = config.atomic_adds});
 }
 
 std::vector<std::string> Devices::names() const {

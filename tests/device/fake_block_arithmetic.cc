@@ -2,6 +2,7 @@
 #include <array>
 #include <vector>
 
+#include "one_lane.h"
 #include "passel/kernels_cuda/block_arithmetic.h"
 #include "shm_cuda/fake_cuda/fake_cuda.h"
 
@@ -15,6 +16,20 @@ cudaError_t apply_update(const UpdateOptions& options, const UpdateStep& step,
   const std::vector<float*> next(state.begin(), state.end());
   fake_cuda::launch(stream, [=, first = from.parameters] {
     apply_update(options, step, {first, old}, gradient, parameters, next, n);
+  });
+  return cudaSuccess;
+}
+
+cudaError_t add_update(const UpdateOptions& options, const UpdateStep& step, const float* gradient,
+                       float* parameters, std::span<float* const> state, std::size_t n,
+                       cudaStream_t stream) noexcept {
+  const UpdateArrays arrays = update_arrays({parameters, state}, parameters, state);
+  fake_cuda::launch(stream, [=, factors = update_factors(options, step)] {
+    one_lane::with_rule(options.rule, [&](auto rule) {
+      for (std::size_t i = 0; i < n; ++i) {
+        one_lane::add_update<rule>(factors, options.momentum != 0, arrays, gradient, i);
+      }
+    });
   });
   return cudaSuccess;
 }

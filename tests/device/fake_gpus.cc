@@ -40,9 +40,8 @@ class FakeGpus final : public Gpus {
     }
     return cuda_gpus().probe(ordinal);
   }
-  std::shared_ptr<BlockMemory> lay_out(shm::Arena& arena, const std::vector<int>& ordinals,
-                                       std::uint32_t workers, std::size_t block_bytes) override {
-    return cuda_gpus().lay_out(arena, ordinals, workers, block_bytes);
+  std::shared_ptr<BlockMemory> lay_out(shm::Arena& arena, const GpuLayout& layout) override {
+    return cuda_gpus().lay_out(arena, layout);
   }
   WorkerPlace open(const shm::Arena& arena, std::uint32_t slot) override {
     return cuda_gpus().open(arena, slot);

@@ -1,30 +1,15 @@
-// Runs of the trainer on GPUs, over a CUDA runtime without one (fake_program.cc). What GPUs compute
-// is computed by the CPU there, so a run comes to the CPU's bits, if everything else is right.
+// The trainer on GPUs in all modes, wherever the parameters are.
+#include "gpu_run.h"
+
 #include <signal.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <random>
 
-#include "e2e/small_run.h"
 #include "support/stress.h"
 
 namespace passel::testing {
 namespace {
-
-using Options = std::vector<std::string>;
-
-/// Sets a variable for the programs that are started meanwhile.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Variable() { unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-};
 
 /// Where a run computes and where its parameters are.
 struct Place {
@@ -65,26 +50,6 @@ template <class T>
 std::string name_of(const ::testing::TestParamInfo<T>& info) {
   return info.param.name;
 }
-
-class GpuRun : public SmallRun {
- protected:
-  Finished run_it(const Options& more, const std::string& name) {
-    return run_passel(train(more, name), std::chrono::seconds(100));
-  }
-
-  /// The parameters' hash after a run that is to go well.
-  std::string hash_of(const Options& more, const std::string& name) {
-    const Finished finished = run_it(more, name);
-    EXPECT_EQ(finished.code, 0) << finished.text;
-    EXPECT_EQ(finished.text.find("fake CUDA"), std::string::npos) << finished.text;
-    return finished.code == 0 ? summary(name).at("param_hash").get<std::string>() : "";
-  }
-
-  static Options join(Options first, const Options& second) {
-    first.insert(first.end(), second.begin(), second.end());
-    return first;
-  }
-};
 
 class GpuRunOf : public GpuRun, public ::testing::WithParamInterface<Rule> {};
 
@@ -145,20 +110,7 @@ TEST_P(GpuRunOn, OfHogwildIsTheCpusWithOneWorker) {
 }
 
 TEST_P(GpuRunOn, OfHogwildLosesNoTicketWhenWorkersAreKilled) {
-  PasselProgram program(long_train(join(GetParam().options, {"--workers", "3", "--max-tickets",
-                                                             "3000", "--max-respawns", "1000"})),
-                        text_file());
-  for (int kills = 1; kills <= 3; ++kills) {
-    ASSERT_TRUE(trained(300 * kills)) << program.text();
-    const auto workers = program.workers();
-    if (!workers.empty()) kill(workers[0], SIGKILL);
-  }
-  const Finished finished = program.wait();
-  ASSERT_EQ(finished.code, 0) << finished.text;
-  EXPECT_EQ(finished.text.find("fake CUDA"), std::string::npos) << finished.text;
-  EXPECT_EQ(summary().at("tickets"), 3000);
-  EXPECT_GE(summary().at("respawns"), 1);
-  EXPECT_GT(summary().at("test_accuracy"), 0.1);
+  expect_no_ticket_lost(GetParam().options);
 }
 
 TEST_P(GpuRunOn, IsRepeatedFromItsRecord) {

@@ -1,8 +1,10 @@
 #include <bit>
+#include <cfloat>
 #include <memory>
 
 #include "gpu/gpu.h"
 #include "kernels_cuda/update_case.h"
+#include "one_lane.h"
 #include "passel/kernels_cuda/block_arithmetic.h"
 
 // What is done to the flat block on a GPU, against the CPU's kernels.
@@ -69,6 +71,57 @@ TEST_F(BlockOnGpu, UpdatesWithTheBitsOfTheCpu) {
     for (std::size_t s = 0; s < state.size(); ++s)
       expect_same_bits(state[s]->read(), work.state[s]);
   }
+}
+
+// The only differences are subnormal numbers, which atomic additions take for zeros.
+TEST_F(BlockOnGpu, AddsUpdatesAsTheCpuDoes) {
+  for (const UpdateOptions& options : all_update_options()) {
+    SCOPED_TRACE(testing::Message() << "rule " << static_cast<int>(options.rule));
+    UpdateCase work(options, kCount);
+    OnGpu<float> parameters(work.parameters), gradient(work.gradient);
+    std::vector<std::unique_ptr<OnGpu<float>>> state;
+    std::vector<float*> into;
+    for (const auto& block : work.state) {
+      state.push_back(std::make_unique<OnGpu<float>>(block));
+      into.push_back(state.back()->data());
+    }
+    check(add_update(options, kUpdateStep, gradient.data(), parameters.data(), into, kCount,
+                     nullptr));
+    const UpdateArrays arrays =
+        update_arrays({work.parameters.data(), pointers<const float*>(work.state)},
+                      work.parameters.data(), pointers<float*>(work.state));
+    one_lane::with_rule(options.rule, [&](auto rule) {
+      for (std::size_t i = 0; i < kCount; ++i) {
+        one_lane::add_update<rule>(update_factors(options, kUpdateStep), options.momentum != 0,
+                                   arrays, work.gradient.data(), i);
+      }
+    });
+    std::vector<float> got = parameters.read();
+    for (std::size_t i = 0; i < kCount; ++i) {
+      if (std::abs(got[i] - work.parameters[i]) <= 2 * FLT_MIN) got[i] = work.parameters[i];
+    }
+    expect_same_bits(got, work.parameters);
+    for (std::size_t s = 0; s < state.size(); ++s)
+      expect_same_bits(state[s]->read(), work.state[s]);
+  }
+}
+
+TEST_F(BlockOnGpu, LosesNoUpdateThatStreamsAddAtOnce) {
+  constexpr int kStreams = 4;
+  constexpr int kUpdates = 5000;
+  const std::vector<float> zeros(kCount), minus_ones(kCount, -1.0F);
+  OnGpu<float> parameters(zeros), gradient(minus_ones);
+  std::vector<cudaStream_t> streams(kStreams);
+  for (auto& stream : streams) check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  for (int update = 0; update < kUpdates; ++update) {
+    for (const cudaStream_t stream : streams) {
+      check(add_update({.rule = UpdateRule::kSgd}, {.lr = 1, .step = 1}, gradient.data(),
+                       parameters.data(), {}, kCount, stream));
+    }
+  }
+  for (const cudaStream_t stream : streams) check(cudaStreamSynchronize(stream));
+  for (const cudaStream_t stream : streams) check(cudaStreamDestroy(stream));
+  expect_same_bits(parameters.read(), std::vector<float>(kCount, kStreams * kUpdates));
 }
 
 TEST_F(BlockOnGpu, CompensatesADelayWithTheBitsOfTheCpu) {

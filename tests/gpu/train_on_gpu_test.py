@@ -75,6 +75,15 @@ class Training(unittest.TestCase):
                     self.passel(*self.command(f"{place}-{mode}", "--mode", mode, *options))
                     self.assertLess(self.summary(f"{place}-{mode}")["test_loss"], LEARNT)
 
+    def test_atomic_additions_train_as_well_as_the_cpu(self):
+        for optimizer in (["adam"], ["sgd", "--momentum", "0.9", "--lr", "0.02"]):
+            with self.subTest(optimizer=optimizer[0]):
+                self.passel(*self.command(f"cpu-{optimizer[0]}", "--optimizer", *optimizer))
+                self.passel(*self.command(optimizer[0], "--optimizer", *optimizer, "--workers", "3",
+                                          "--device", "cuda", "--atomic-adds"))  # fmt: skip
+                self.assertLess(self.loss(optimizer[0]),
+                                1.3 * self.loss(f"cpu-{optimizer[0]}") + 0.02)  # fmt: skip
+
     def test_ordered_runs_have_the_same_bits_with_other_workers(self):
         for place, options in PLACES.items():
             with self.subTest(place=place):

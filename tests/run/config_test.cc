@@ -206,6 +206,22 @@ TEST(Config, OverridesAreValidated) {
               StartsWith("workers: expected"));
 }
 
+TEST(Config, AddsAtomicallyOnlyInHogwildOnOneGpu) {
+  EXPECT_THAT(refusal({{"atomic_adds", true}}),
+              HasSubstr("atomic_adds: expected false with the device cpu, got true"));
+  EXPECT_THAT(refusal({{"device", "cuda"}, {"mode", "ordered"}, {"atomic_adds", true}}),
+              HasSubstr("with the mode ordered"));
+  EXPECT_THAT(refusal({{"device", "cuda:0,1"}, {"atomic_adds", true}}),
+              HasSubstr("with the device cuda:0,1"));
+  EXPECT_THAT(refusal({{"device", "cuda"}, {"no_cuda_ipc", true}, {"atomic_adds", true}}),
+              HasSubstr("with no_cuda_ipc"));
+  const Config config = config_from_json({{"device", "cuda:1"}, {"atomic_adds", true}});
+  EXPECT_TRUE(config.atomic_adds);
+  Overrides on_cpu;
+  on_cpu.device = "cpu";
+  EXPECT_FALSE(with_overrides(config, on_cpu).atomic_adds);
+}
+
 TEST(Config, IsStatefulOnlyWithAStreamAndHasLanesOnlyThen) {
   EXPECT_THAT(refusal({{"stateful", true}}),
               HasSubstr("stateful: expected false with the dataset fashion-mnist, got true"));

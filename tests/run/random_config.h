@@ -52,6 +52,9 @@ inline Config random_config(std::mt19937_64& random) {
     config.workers_per_device = 0;
     config.no_cuda_ipc = false;
   }
+  if (config.device == "cpu" || config.mode != "hogwild" || config.no_cuda_ipc) {
+    config.atomic_adds = false;
+  }
   if (config.optimizer != "sgd") config.momentum = 0;
   if (config.mode != "hogwild") config.optimizer_state = "shared";
   const bool has_end = config.lr_schedule == "linear" || config.lr_schedule == "cosine";

@@ -48,13 +48,12 @@ class CudaGpus final : public Gpus {
     return {.name = name_of(ordinal), .shares = found.shares(), .findings = found.text};
   }
 
-  std::shared_ptr<BlockMemory> lay_out(shm::Arena& arena, const std::vector<int>& ordinals,
-                                       std::uint32_t workers, std::size_t block_bytes) override {
-    const auto ids = arena.construct_array<shm::DeviceId>(kGpuPlan, ordinals.size());
-    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = shm::device_id(ordinals[i]);
-    *arena.construct<bool>(kShared) = block_bytes != 0;
-    if (block_bytes == 0) return std::make_shared<HostMemory>(arena);
-    return GpuMemory::create(arena, ordinals[0], workers, block_bytes);
+  std::shared_ptr<BlockMemory> lay_out(shm::Arena& arena, const GpuLayout& layout) override {
+    const auto ids = arena.construct_array<shm::DeviceId>(kGpuPlan, layout.ordinals.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = shm::device_id(layout.ordinals[i]);
+    *arena.construct<bool>(kShared) = layout.block_bytes != 0;
+    if (layout.block_bytes == 0) return std::make_shared<HostMemory>(arena);
+    return GpuMemory::create(arena, layout);
   }
 
   WorkerPlace open(const shm::Arena& arena, std::uint32_t slot) override {

@@ -8,6 +8,7 @@ namespace {
 using shm::check_cuda;
 
 constexpr const char* kMemory = "gpus.memory";
+constexpr const char* kAtomicAdds = "gpus.atomic_adds";
 constexpr std::uint64_t kAlign = 256;
 
 std::string note_of(const std::string& block) {
@@ -16,10 +17,11 @@ std::string note_of(const std::string& block) {
 
 }  // namespace
 
-GpuMemory::GpuMemory(const shm::Arena& arena, shm::DeviceArena memory, cudaStream_t stream,
-                     std::optional<Parent> parent)
+GpuMemory::GpuMemory(const shm::Arena& arena, shm::DeviceArena memory, bool atomic_adds,
+                     cudaStream_t stream, std::optional<Parent> parent)
     : arena_(arena),
       memory_(std::move(memory)),
+      atomic_adds_(atomic_adds),
       stream_(stream),
       parent_(parent),
       norm_((kernels::kNormPartials + 1) * sizeof(double)),
@@ -27,18 +29,20 @@ GpuMemory::GpuMemory(const shm::Arena& arena, shm::DeviceArena memory, cudaStrea
   if (parent_) stream_ = own_stream_.emplace().get();
 }
 
-std::shared_ptr<GpuMemory> GpuMemory::create(shm::Arena& arena, int ordinal, std::uint32_t workers,
-                                             std::size_t bytes) {
+std::shared_ptr<GpuMemory> GpuMemory::create(shm::Arena& arena, const GpuLayout& layout) {
+  const int ordinal = layout.ordinals[0];
   check_cuda(cudaSetDevice(ordinal), "use device " + std::to_string(ordinal));
+  *arena.construct<bool>(kAtomicAdds) = layout.atomic_adds;
   return std::shared_ptr<GpuMemory>(
-      new GpuMemory(arena, shm::DeviceArena::create(arena, kMemory, ordinal, bytes), nullptr,
-                    Parent{&arena, workers}));
+      new GpuMemory(arena, shm::DeviceArena::create(arena, kMemory, ordinal, layout.block_bytes),
+                    layout.atomic_adds, nullptr, Parent{&arena, layout.workers}));
 }
 
 std::shared_ptr<GpuMemory> GpuMemory::open(const shm::Arena& arena, std::uint32_t slot,
                                            cudaStream_t stream) {
-  return std::shared_ptr<GpuMemory>(
-      new GpuMemory(arena, shm::DeviceArena::open(arena, kMemory, slot + 1), stream, {}));
+  return std::shared_ptr<GpuMemory>(new GpuMemory(arena,
+                                                  shm::DeviceArena::open(arena, kMemory, slot + 1),
+                                                  *arena.get<bool>(kAtomicAdds), stream, {}));
 }
 
 // What cannot be closed any more goes with the process.
@@ -125,8 +129,11 @@ void GpuMemory::apply_update(const kernels::UpdateOptions& options, const kernel
                              const kernels::UpdateSource& from, const float* gradient,
                              float* parameters, std::span<float* const> state,
                              std::size_t n) const noexcept {
-  check_cuda(kernels::apply_update(options, step, from, gradient, parameters, state, n, stream_),
-             "update parameters on the device");
+  check_cuda(
+      atomic_adds_
+          ? kernels::add_update(options, step, gradient, parameters, state, n, stream_)
+          : kernels::apply_update(options, step, from, gradient, parameters, state, n, stream_),
+      "update parameters on the device");
 }
 
 void GpuMemory::compensate_delay(float lambda, const float* gradient, const float* now,

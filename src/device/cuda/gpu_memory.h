@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cuda_handles.h"
-#include "passel/device/block_memory.h"
+#include "passel/device/gpus.h"
 #include "passel/shm/arena.h"
 #include "passel/shm_cuda/device_arena.h"
 
@@ -17,8 +17,7 @@ namespace passel::device {
 class GpuMemory final : public BlockMemory {
  public:
   /// Set-up, in the parent. Makes the device current. Throws shm::CudaError.
-  static std::shared_ptr<GpuMemory> create(shm::Arena& arena, int ordinal, std::uint32_t workers,
-                                           std::size_t bytes);
+  static std::shared_ptr<GpuMemory> create(shm::Arena& arena, const GpuLayout& layout);
   /// In a worker, whose tensors are computed on `stream`. Throws shm::Error.
   static std::shared_ptr<GpuMemory> open(const shm::Arena& arena, std::uint32_t slot,
                                          cudaStream_t stream);
@@ -48,11 +47,12 @@ class GpuMemory final : public BlockMemory {
     std::uint32_t workers;
   };
 
-  GpuMemory(const shm::Arena& arena, shm::DeviceArena memory, cudaStream_t stream,
+  GpuMemory(const shm::Arena& arena, shm::DeviceArena memory, bool atomic_adds, cudaStream_t stream,
             std::optional<Parent> parent);
 
   const shm::Arena& arena_;
   shm::DeviceArena memory_;
+  bool atomic_adds_;
   std::optional<Stream> own_stream_;  // the parent's
   cudaStream_t stream_;
   std::optional<Parent> parent_;

@@ -13,9 +13,8 @@ class ResidentGpus final : public Gpus {
   explicit ResidentGpus(Gpus& (*base)()) : base_(base) {}
 
   GpuReport probe(int ordinal) override { return base_().probe(ordinal); }
-  std::shared_ptr<BlockMemory> lay_out(shm::Arena& arena, const std::vector<int>& ordinals,
-                                       std::uint32_t workers, std::size_t block_bytes) override {
-    return base_().lay_out(arena, ordinals, workers, block_bytes);
+  std::shared_ptr<BlockMemory> lay_out(shm::Arena& arena, const GpuLayout& layout) override {
+    return base_().lay_out(arena, layout);
   }
   WorkerPlace open(const shm::Arena& arena, std::uint32_t slot) override;
 

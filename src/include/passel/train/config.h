@@ -52,6 +52,7 @@ struct Config {
   std::string device = "cpu";           ///< see device_list()
   std::int64_t workers_per_device = 0;  ///< 0: workers go round the devices
   bool no_cuda_ipc = false;
+  bool atomic_adds = false;  ///< mode hogwild on one GPU
   std::int64_t workers = 2;
   double worker_timeout = 60;  ///< seconds
   std::int64_t max_respawns = 100;

@@ -15,12 +15,12 @@ class Devices {
  public:
   /// Looks for the GPUs of --device; for the CPU it does nothing. To be made before the first
   /// model, because torch remembers whether there is CUDA. Throws UsageError when one is not to be
-  /// had.
+  /// had, or cannot do what the configuration asks of it.
   explicit Devices(const Config& config);
 
   /// The parent's way to the run's blocks: on the GPU, where there is only one and processes can
   /// share its memory; else none, which means in the arena. Before the first spawn.
-  std::shared_ptr<device::BlockMemory> lay_out(shm::Arena& arena, std::uint32_t workers,
+  std::shared_ptr<device::BlockMemory> lay_out(shm::Arena& arena, const Config& config,
                                                std::size_t block_bytes) const;
 
   /// Of the GPUs; none for the CPU.

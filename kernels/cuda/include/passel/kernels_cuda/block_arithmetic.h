@@ -19,6 +19,17 @@ cudaError_t apply_update(const UpdateOptions& options, const UpdateStep& step,
                          std::span<float* const> state, std::size_t n,
                          cudaStream_t stream) noexcept;
 
+/// The same in place, but each element of `parameters` is changed by one atomic addition of what
+/// the update makes of it: of updates that several processes make at once, none is lost. One at a
+/// time, the sum is rounded once more than with apply_update(), and subnormal numbers count as
+/// zeros.
+///
+/// The state is read and written as by apply_update(), with its bits: a momentum or a mean is no
+/// sum, so if several processes share it, some of what it is made of is lost.
+cudaError_t add_update(const UpdateOptions& options, const UpdateStep& step, const float* gradient,
+                       float* parameters, std::span<float* const> state, std::size_t n,
+                       cudaStream_t stream) noexcept;
+
 /// As the function of the CPU, with its bits.
 cudaError_t compensate_delay(float lambda, const float* gradient, const float* now,
                              const float* then, float* out, std::size_t n,

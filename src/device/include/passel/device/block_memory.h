@@ -48,7 +48,9 @@ class BlockMemory {
   virtual void copy(const float* from, float* to, std::size_t n) const noexcept = 0;
   /// Sum of the squares of all parts, in an order that depends on their sizes alone. Waits for it.
   virtual double squared_norm(std::span<const Part> parts) const noexcept = 0;
-  /// kernels::apply_update().
+  /// kernels::apply_update(). On a GPU that was laid out with atomic_adds it is done in place, and
+  /// what parameters change by is added to them: no update that others make meanwhile is lost.
+  /// State is read and written as ever.
   virtual void apply_update(const kernels::UpdateOptions& options, const kernels::UpdateStep& step,
                             const kernels::UpdateSource& from, const float* gradient,
                             float* parameters, std::span<float* const> state,

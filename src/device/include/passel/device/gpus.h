@@ -26,6 +26,14 @@ struct GpuReport {
   std::string findings;  // why not, in words
 };
 
+/// How a run uses GPUs.
+struct GpuLayout {
+  std::vector<int> ordinals;    // worker slot s computes on ordinals[s % size]
+  std::uint32_t workers = 0;    // slots
+  std::size_t block_bytes = 0;  // of device memory for blocks, on ordinals[0]; 0: in the arena
+  bool atomic_adds = false;     // updates of blocks on a GPU: see BlockMemory::apply_update()
+};
+
 /// A worker's share: where it computes, and where the blocks of the run lie. The device uses the
 /// memory, so it goes first.
 struct WorkerPlace {
@@ -46,13 +54,9 @@ class Gpus {
   /// spawns. Throws NoGpu.
   virtual GpuReport probe(int ordinal) = 0;
 
-  /// Set-up in the parent, before the first spawn: notes in the arena where workers compute; slot s
-  /// on ordinals[s % size].
-  /// @param block_bytes of device memory for the blocks, which lie on ordinals[0]; 0: in the arena
-  /// @param workers how many slots there are
+  /// Set-up in the parent, before the first spawn: notes in the arena where workers compute.
   /// @return the parent's way to the blocks. Throws shm::Error.
-  virtual std::shared_ptr<BlockMemory> lay_out(shm::Arena& arena, const std::vector<int>& ordinals,
-                                               std::uint32_t workers, std::size_t block_bytes) = 0;
+  virtual std::shared_ptr<BlockMemory> lay_out(shm::Arena& arena, const GpuLayout& layout) = 0;
 
   /// In a worker. It finds its device by UUID, whatever number it has here. Throws shm::Error.
   virtual WorkerPlace open(const shm::Arena& arena, std::uint32_t slot) = 0;
