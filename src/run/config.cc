@@ -114,6 +114,12 @@ void check_devices(const Config& config) {
         "only.",
         config.device));
   }
+  if (devices == 0 && config.empty_cache) {
+    throw UsageError(
+        "empty_cache: expected false with the device cpu, got true. It empties the cache of "
+        "torch's "
+        "allocator of GPU memory.");
+  }
   check_atomic_adds(config, devices);
   const std::int64_t together = config.workers_per_device * devices;
   if (together != 0 && together != config.workers) {
@@ -178,7 +184,9 @@ Config with_overrides(Config config, const Overrides& overrides) {
   if (overrides.device) {
     config.device = *overrides.device;
     config.workers_per_device = 0;
-    if (config.device == "cpu") config.no_cuda_ipc = config.atomic_adds = false;
+    if (config.device == "cpu") {
+      config.no_cuda_ipc = config.atomic_adds = config.empty_cache = false;
+    }
   }
   if (overrides.log_interval) config.log_interval = *overrides.log_interval;
   if (overrides.worker_timeout) config.worker_timeout = *overrides.worker_timeout;

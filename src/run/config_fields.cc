@@ -226,6 +226,12 @@ std::vector<Field> make_fields() {
            "Mode hogwild on one GPU: what the parameters change by is added to them atomically, "
            "so that no update is lost where workers write at once",
        .member = &C::atomic_adds},
+      {.name = "empty_cache",
+       .group = "processes",
+       .value = "BOOL",
+       .help =
+           "On GPUs: give memory that torch's allocator keeps unused back after each checkpoint",
+       .member = &C::empty_cache},
       {.name = "workers",
        .group = "processes",
        .value = "N",

@@ -205,6 +205,7 @@ void MetricsLog::memory(const MemoryRecord& record) noexcept {
     line["allocated_bytes"] = record.allocated;
     line["reserved_bytes"] = record.reserved;
     line["peak_bytes"] = record.peak;
+    line["cache_emptied"] = record.emptied;
   });
 }
 

@@ -324,6 +324,7 @@ void Coordinator::on_border() {
     if (evaluate) evaluated_epochs_ = epoch;
     border_task_.start(take_snapshot(parts_.memory, ticket, epoch), evaluate);
   }
+  ++parts_.memory.counters->borders;
   note_device_memory(ticket);
   if (!finished_) set_border(border_after(ticket));
 }
@@ -336,7 +337,8 @@ void Coordinator::note_device_memory(std::int64_t ticket) {
                            .slot = slot,
                            .allocated = memory.allocated.load(),
                            .reserved = memory.reserved.load(),
-                           .peak = memory.peak.load()});
+                           .peak = memory.peak.load(),
+                           .emptied = memory.emptied.load()});
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "passel/train/dropout.h"
 #include "passel/train/torch_error.h"
@@ -36,7 +37,8 @@ Worker::Worker(const shm::Arena& arena, std::uint32_t slot, std::uint32_t incarn
           place_.device->bind(model_.parameters(), memory_.parameters.spans(), memory_.versions),
           slot)),
       grants_(memory_.grants.at(slot).consumer()),
-      done_(memory_.done.producer(slot)) {
+      done_(memory_.done.producer(slot)),
+      borders_(memory_.counters->borders.load()) {
   if (memory_.states) carried_.emplace(*memory_.states, model_, config_.batch_size);
   place_.device->expect_inputs_in(memory_.batches);
   report({.ticket = Done::kReady, .lease = {.slot = slot, .incarnation = incarnation}});
@@ -85,6 +87,7 @@ bool Worker::compute_next(const std::function<bool()>& news) {
 
 Done Worker::compute(const Task& task) {
   const Grant& grant = task.grant;
+  empty_cache_after_border();
   const device::Inputs inputs = place_.device->load(grant.ticket, task.inputs);
   if (!waiting_.empty()) {
     place_.device->prefetch(waiting_.front().grant.ticket, waiting_.front().inputs);
@@ -130,6 +133,14 @@ std::vector<at::Tensor> Worker::take_gradients() {
     parameter.mutable_grad().reset();
   }
   return gradients;
+}
+
+// The tensors of the tickets before are gone, and those of this one not there yet.
+void Worker::empty_cache_after_border() {
+  const std::int64_t borders = memory_.counters->borders.load();
+  if (!config_.empty_cache || std::exchange(borders_, borders) == borders) return;
+  place_.device->empty_cache();
+  ++memory_.device_memory[slot_].emptied;
 }
 
 void Worker::note_memory() {

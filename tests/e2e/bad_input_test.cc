@@ -54,6 +54,8 @@ TEST_F(BadInput, InOptionsIsRefusedBeforeAnythingIsMade) {
       {{"--device", "cuda:0,0"}, 2, "each one once"},
       {{"--workers-per-device", "2"}, 2, "device cpu"},
       {{"--no-cuda-ipc"}, 2, "device cpu"},
+      {{"--atomic-adds"}, 2, "device cpu"},
+      {{"--empty-cache"}, 2, "device cpu"},
       {{"--device", "cuda", "--workers-per-device", "2", "--workers", "3"}, 2, "expected 2"},
       {{"--device", "cuda", "--workers", "300"}, 2, "at most 255"},
       {{"--worker-timeout", "0"}, 2, "worker-timeout"},

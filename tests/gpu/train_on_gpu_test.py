@@ -138,6 +138,14 @@ class Training(unittest.TestCase):
             self.assertGreater(record["peak_bytes"], 0)
             self.assertLessEqual(record["allocated_bytes"], record["reserved_bytes"])
 
+    def test_caches_are_emptied_after_checkpoints_if_asked_for(self):
+        options = ["--device", "cuda", "--workers", "2", "--checkpoint-interval", "100"]
+        for name, more, least in (("kept", [], 0), ("emptied", ["--empty-cache"], 1)):
+            self.passel(*self.command(name, *options, *more))
+            counts = {record["slot"]: record["cache_emptied"] for record in self.events(name, "memory")}
+            for count in counts.values():
+                self.assertIn(count, range(least, 2 * least + 1))
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -50,7 +50,7 @@ inline Config random_config(std::mt19937_64& random) {
     if (config.workers_per_device > 0) config.workers = config.workers_per_device;
   } else {
     config.workers_per_device = 0;
-    config.no_cuda_ipc = false;
+    config.no_cuda_ipc = config.empty_cache = false;
   }
   if (config.device == "cpu" || config.mode != "hogwild" || config.no_cuda_ipc) {
     config.atomic_adds = false;

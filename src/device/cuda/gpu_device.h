@@ -18,6 +18,7 @@ class GpuDevice : public ComputeDevice {
     return inputs_.load(ticket, inputs);
   }
   std::optional<MemoryUse> memory_use() const override;
+  void empty_cache() override;
 
  protected:
   /// @param stream torch's of this thread

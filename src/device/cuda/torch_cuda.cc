@@ -40,4 +40,8 @@ MemoryUse memory_use(int ordinal) {
           .peak = statistics.allocated_bytes[all].peak};
 }
 
+void empty_cache() {
+  c10::cuda::CUDACachingAllocator::emptyCache();
+}
+
 }  // namespace passel::device::torch_cuda

@@ -22,4 +22,7 @@ void before_operators(cudaStream_t stream);
 
 MemoryUse memory_use(int ordinal);
 
+/// As torch.cuda.empty_cache().
+void empty_cache();
+
 }  // namespace passel::device::torch_cuda

@@ -35,6 +35,7 @@ class ResidentInputs final : public ComputeDevice {
     return base_->gradient(loss, std::move(parts));
   }
   std::optional<MemoryUse> memory_use() const override { return base_->memory_use(); }
+  void empty_cache() override { base_->empty_cache(); }
 
  private:
   std::unique_ptr<ComputeDevice> base_;

@@ -28,8 +28,10 @@ class NotingDevice final : public ComputeDevice {
     return {.loss = 5, .parts = std::move(parts)};
   }
   std::optional<MemoryUse> memory_use() const override { return MemoryUse{.peak = 7}; }
+  void empty_cache() override { ++emptied; }
 
   int copies = 0;
+  int emptied = 0;
   std::size_t pinned = 0;
 
  private:
@@ -78,6 +80,8 @@ TEST_F(ResidentBatches, LeaveAllElseToTheDevice) {
   EXPECT_EQ(base_->pinned, 32U);
   EXPECT_EQ(device_->gradient(at::full({}, 1), {at::full({2}, 3)}).parts.at(0).numel(), 2);
   EXPECT_EQ(device_->memory_use().value().peak, 7);
+  device_->empty_cache();
+  EXPECT_EQ(base_->emptied, 1);
 }
 
 }  // namespace

@@ -53,6 +53,7 @@ struct Config {
   std::int64_t workers_per_device = 0;  ///< 0: workers go round the devices
   bool no_cuda_ipc = false;
   bool atomic_adds = false;  ///< mode hogwild on one GPU
+  bool empty_cache = false;  ///< on GPUs
   std::int64_t workers = 2;
   double worker_timeout = 60;  ///< seconds
   std::int64_t max_respawns = 100;

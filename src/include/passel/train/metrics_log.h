@@ -57,7 +57,8 @@ struct MemoryRecord {
   std::int64_t slot = 0;
   std::int64_t allocated = 0;  ///< bytes
   std::int64_t reserved = 0;
-  std::int64_t peak = 0;  ///< most that was allocated at once
+  std::int64_t peak = 0;     ///< most that was allocated at once
+  std::int64_t emptied = 0;  ///< times that the cache was
 };
 
 struct SummaryRecord {

@@ -78,15 +78,18 @@ struct OptimizerState {
 
 /// What a worker's allocator has on its device: see device::MemoryUse. Zeros: on the CPU.
 struct DeviceMemory {
+  std::atomic<std::int64_t> emptied;  // times that its cache was, by all incarnations
   std::atomic<std::int64_t> allocated;
   std::atomic<std::int64_t> reserved;
   std::atomic<std::int64_t> peak;
 };
 
-/// Counters that every process of a run updates.
+/// Counters that every process of a run sees.
 struct RunCounters {
   // Mode hogwild: updates applied so far by all workers; the base of staleness.
   alignas(128) std::atomic<std::int64_t> version;
+  // Borders at which the parent took a snapshot; it alone writes it.
+  alignas(128) std::atomic<std::int64_t> borders;
 };
 
 /// A recorded run that is repeated, as one of mode ordered whose "tickets" are the versions that

@@ -52,6 +52,7 @@ class Worker {
   device::Inputs inputs_of(const Grant& grant) const;
   at::Tensor tensor_of(const Grant& grant, const shm::TensorHandle& handle) const;
   std::vector<at::Tensor> take_gradients();
+  void empty_cache_after_border();
   void note_memory();
   void report(const Done& done);
 
@@ -66,6 +67,7 @@ class Worker {
   shm::SimpleQueue<Grant>::Consumer grants_;
   shm::SimpleQueue<Done>::Producer done_;
   std::deque<Task> waiting_;  // by ticket
+  std::int64_t borders_;      // that it knows of
 };
 
 }  // namespace passel::train

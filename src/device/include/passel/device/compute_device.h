@@ -81,6 +81,8 @@ class ComputeDevice {
 
   /// Nothing where it is no memory of its own: on the CPU.
   virtual std::optional<MemoryUse> memory_use() const = 0;
+  /// Gives back what torch's allocator keeps of the device without a use for it.
+  virtual void empty_cache() = 0;
 };
 
 /// Model's parameters as views of the versions, without a copy. `view` makes a tensor over floats.

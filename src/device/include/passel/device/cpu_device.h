@@ -18,6 +18,7 @@ class CpuDevice final : public ComputeDevice {
   Inputs load(std::int64_t /*ticket*/, const Inputs& inputs) override { return inputs; }
   Gradient gradient(const at::Tensor& loss, std::vector<at::Tensor> parts) override;
   std::optional<MemoryUse> memory_use() const override { return std::nullopt; }
+  void empty_cache() override {}
 
  private:
   const BlockMemory& memory_;
