@@ -206,6 +206,7 @@ void MetricsLog::memory(const MemoryRecord& record) noexcept {
     line["reserved_bytes"] = record.reserved;
     line["peak_bytes"] = record.peak;
     line["cache_emptied"] = record.emptied;
+    line["computed_seconds"] = record.seconds;
   });
 }
 

@@ -325,20 +325,21 @@ void Coordinator::on_border() {
     border_task_.start(take_snapshot(parts_.memory, ticket, epoch), evaluate);
   }
   ++parts_.memory.counters->borders;
-  note_device_memory(ticket);
+  note_device_use(ticket);
   if (!finished_) set_border(border_after(ticket));
 }
 
-void Coordinator::note_device_memory(std::int64_t ticket) {
-  for (std::int64_t slot = 0; slot < std::ssize(parts_.memory.device_memory); ++slot) {
-    const DeviceMemory& memory = parts_.memory.device_memory[static_cast<std::size_t>(slot)];
-    if (memory.reserved.load() == 0) continue;
+void Coordinator::note_device_use(std::int64_t ticket) {
+  for (std::int64_t slot = 0; slot < std::ssize(parts_.memory.device_use); ++slot) {
+    const DeviceUse& use = parts_.memory.device_use[static_cast<std::size_t>(slot)];
+    if (use.reserved.load() == 0) continue;
     parts_.metrics.memory({.ticket = ticket,
                            .slot = slot,
-                           .allocated = memory.allocated.load(),
-                           .reserved = memory.reserved.load(),
-                           .peak = memory.peak.load(),
-                           .emptied = memory.emptied.load()});
+                           .allocated = use.allocated.load(),
+                           .reserved = use.reserved.load(),
+                           .peak = use.peak.load(),
+                           .emptied = use.emptied.load(),
+                           .seconds = use.seconds.load()});
   }
 }
 

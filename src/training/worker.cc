@@ -101,7 +101,7 @@ Done Worker::compute(const Task& task) {
   // Before the ticket can be seen to be done.
   if (carried_) carried_->write(grant.batch, gradient.finite() ? &state : nullptr);
   const Versions versions = mode_->commit(grant, gradient);
-  note_memory();
+  note_device_use(gradient.device_seconds);
   return {.ticket = grant.ticket,
           .lease = grant.lease,
           .base_version = versions.base,
@@ -140,16 +140,17 @@ void Worker::empty_cache_after_border() {
   const std::int64_t borders = memory_.counters->borders.load();
   if (!config_.empty_cache || std::exchange(borders_, borders) == borders) return;
   place_.device->empty_cache();
-  ++memory_.device_memory[slot_].emptied;
+  ++memory_.device_use[slot_].emptied;
 }
 
-void Worker::note_memory() {
-  const auto use = place_.device->memory_use();
-  if (!use) return;
-  DeviceMemory& memory = memory_.device_memory[slot_];
-  memory.allocated.store(use->allocated);
-  memory.reserved.store(use->reserved);
-  memory.peak.store(use->peak);
+void Worker::note_device_use(double seconds) {
+  const auto memory = place_.device->memory_use();
+  if (!memory) return;
+  DeviceUse& use = memory_.device_use[slot_];
+  use.allocated.store(memory->allocated);
+  use.reserved.store(memory->reserved);
+  use.peak.store(memory->peak);
+  use.seconds.fetch_add(seconds);
 }
 
 void Worker::report(const Done& done) {

@@ -38,5 +38,26 @@ TEST_F(GpuUse, OfWorkersCachesEndsAtEachBorderIfThatIsAskedFor) {
   }
 }
 
+TEST_F(GpuUse, IsTimedByEventsOfTheDevice) {
+  for (const char* place : {"--no-cuda-ipc", "--mode=ordered"}) {
+    double before = 0;
+    for (const auto& border : borders({place}, place)) {
+      const double seconds = border.at("computed_seconds");
+      EXPECT_GT(seconds, before) << place;
+      before = seconds;
+    }
+    EXPECT_LT(before, 100) << place << ": longer than the run may take";
+  }
+}
+
+TEST_F(GpuUse, ComesToTheSameBitsWhereEachLaunchIsWaitedFor) {
+  const Options options = {"--mode", "ordered", "--workers", "2", "--epochs", "2"};
+  const std::string expected = hash_of(options, "cpu");
+  const Variable blocking("CUDA_LAUNCH_BLOCKING", "1");
+  for (const char* place : {"--device=cuda", "--device=cuda:0,1"}) {
+    EXPECT_EQ(hash_of(join(options, {place}), place), expected) << place;
+  }
+}
+
 }  // namespace
 }  // namespace passel::testing

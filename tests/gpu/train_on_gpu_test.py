@@ -137,6 +137,7 @@ class Training(unittest.TestCase):
         for record in records:
             self.assertGreater(record["peak_bytes"], 0)
             self.assertLessEqual(record["allocated_bytes"], record["reserved_bytes"])
+            self.assertGreater(record["computed_seconds"], 0)
 
     def test_caches_are_emptied_after_checkpoints_if_asked_for(self):
         options = ["--device", "cuda", "--workers", "2", "--checkpoint-interval", "100"]

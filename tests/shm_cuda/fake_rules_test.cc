@@ -103,5 +103,34 @@ TEST_F(FakeRules, StreamsAreAsynchronousAndEventsOrderThem) {
   cudaStreamDestroy(reader);
 }
 
+TEST_F(FakeRules, LaunchesAreWaitedForIfTheEnvironmentAsksForIt) {
+  std::uint64_t value = 0;
+  setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
+  fake_cuda::fill(nullptr, &value, 1, 7, std::chrono::milliseconds(5));
+  unsetenv("CUDA_LAUNCH_BLOCKING");
+  EXPECT_EQ(value, 7U);
+}
+
+TEST_F(FakeRules, OnlyEventsMadeForItTellTheTimeBetweenThem) {
+  const cudaEvent_t begin = make_event(cudaEventDefault), end = make_event(cudaEventDefault);
+  const cudaEvent_t untimed = make_event(cudaEventDisableTiming);
+  float ms = -1;
+  EXPECT_EQ(cudaEventElapsedTime(&ms, begin, end), cudaErrorInvalidResourceHandle)
+      << "never recorded";
+  std::uint64_t value = 0;
+  const cudaStream_t stream = test::make_stream();
+  ASSERT_EQ(cudaEventRecord(begin, stream), cudaSuccess);
+  fake_cuda::fill(stream, &value, 1, 7, std::chrono::milliseconds(20));
+  ASSERT_EQ(cudaEventRecord(end, stream), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(untimed, stream), cudaSuccess);
+  EXPECT_EQ(cudaEventElapsedTime(&ms, begin, end), cudaErrorNotReady) << "the kernel takes 20 ms";
+  cudaStreamSynchronize(stream);
+  ASSERT_EQ(cudaEventElapsedTime(&ms, begin, end), cudaSuccess);
+  EXPECT_GE(ms, 20);
+  EXPECT_EQ(cudaEventElapsedTime(&ms, begin, untimed), cudaErrorInvalidResourceHandle);
+  for (const cudaEvent_t event : {begin, end, untimed}) cudaEventDestroy(event);
+  cudaStreamDestroy(stream);
+}
+
 }  // namespace
 }  // namespace passel::shm

@@ -39,13 +39,14 @@ std::vector<std::string> environment_with(const std::vector<std::string>& settin
   return environment;
 }
 
-/// The exit code of this program's tests of a suite, run where descriptors of others are denied.
-int run_suite(const std::string& suite, const std::vector<std::string>& settings) {
+/// The exit code of those of this program's tests that the filter names, run where descriptors of
+/// others are denied.
+int run_tests(const std::string& tests, const std::vector<std::string>& settings) {
   std::vector<std::string> texts = environment_with(settings);
   std::vector<char*> environment;
   for (std::string& text : texts) environment.push_back(text.data());
   environment.push_back(nullptr);
-  std::string filter = "--gtest_filter=" + suite + ".*";
+  std::string filter = "--gtest_filter=" + tests;
   std::string name = "shm_cuda_test";
   std::array<char*, 3> arguments{name.data(), filter.data(), nullptr};
   const pid_t child = ::fork();
@@ -68,10 +69,20 @@ bool has_suite(const std::string& name) {
 
 TEST(Surroundings, InWhichTorchCannotShareAreNoneOfThisOnesConcern) {
   ASSERT_TRUE(has_suite("Chain")) << "none of its tests would be run";
-  EXPECT_EQ(run_suite("Chain", {"PYTORCH_ALLOC_CONF=expandable_segments:True",
-                                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"}),
+  EXPECT_EQ(run_tests("Chain.*", {"PYTORCH_ALLOC_CONF=expandable_segments:True",
+                                  "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"}),
             0);
-  EXPECT_EQ(run_suite("Chain", {"PYTORCH_NO_CUDA_MEMORY_CACHING=1"}), 0);
+  EXPECT_EQ(run_tests("Chain.*", {"PYTORCH_NO_CUDA_MEMORY_CACHING=1"}), 0);
+}
+
+/// Variables with which all users of CUDA debug programs and share machines.
+TEST(Surroundings, AreThoseThatCudasVariablesAskFor) {
+  ASSERT_TRUE(has_suite("Chain")) << "none of its tests would be run";
+  // The others are of senders whose work never ends: a launch that blocks keeps them from sending.
+  EXPECT_EQ(
+      run_tests("Chain.FromAToBToCToA*:Chain.OfASenderThatHasEnded*", {"CUDA_LAUNCH_BLOCKING=1"}),
+      0);
+  EXPECT_EQ(run_tests("Chain.*", {"CUDA_VISIBLE_DEVICES=1,0"}), 0);
 }
 
 }  // namespace

@@ -33,8 +33,9 @@ class Stream {
 /// An event of this process.
 class Event {
  public:
-  Event() {
-    shm::check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "make an event");
+  /// @param flags of CUDA; cudaEventDefault tells the time
+  explicit Event(unsigned flags = cudaEventDisableTiming) {
+    shm::check_cuda(cudaEventCreateWithFlags(&event_, flags), "make an event");
   }
   ~Event() { cudaEventDestroy(event_); }
   Event(const Event&) = delete;

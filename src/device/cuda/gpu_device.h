@@ -14,9 +14,7 @@ class GpuDevice : public ComputeDevice {
   void prefetch(std::int64_t ticket, const Inputs& inputs) override {
     inputs_.prefetch(ticket, inputs);
   }
-  Inputs load(std::int64_t ticket, const Inputs& inputs) override {
-    return inputs_.load(ticket, inputs);
-  }
+  Inputs load(std::int64_t ticket, const Inputs& inputs) override;
   std::optional<MemoryUse> memory_use() const override;
   void empty_cache() override;
 
@@ -25,9 +23,12 @@ class GpuDevice : public ComputeDevice {
   GpuDevice(int ordinal, cudaStream_t stream)
       : ordinal_(ordinal), stream_(stream), inputs_(ordinal, stream), loss_(1) {}
 
-  /// Queues the copy of the loss to where loss() finds it once the stream's work is over.
+  /// Queues the copy of the loss, up to which a ticket is timed.
   void queue_loss(const at::Tensor& loss);
+  /// Once the stream's work is over.
   float loss() const { return *loss_.data(); }
+  /// From the arrival of the inputs to the copy of the loss. Once the stream's work is over.
+  double seconds() const;
 
   int ordinal() const { return ordinal_; }
   cudaStream_t stream() const { return stream_; }
@@ -38,6 +39,8 @@ class GpuDevice : public ComputeDevice {
   shm::PinnedMemory pinned_;
   GpuInputs inputs_;
   PinnedArray<float> loss_;
+  Event begun_{cudaEventDefault};
+  Event ended_{cudaEventDefault};
 };
 
 }  // namespace passel::device

@@ -19,7 +19,10 @@ Gradient SharedGpu::gradient(const at::Tensor& loss, std::vector<at::Tensor> par
   for (at::Tensor& part : parts) part = part.contiguous();
   queue_loss(loss);
   const double square = memory_.squared_norm(parts_of(parts));
-  return {.loss = this->loss(), .squared_norm = square, .parts = std::move(parts)};
+  return {.loss = this->loss(),
+          .squared_norm = square,
+          .device_seconds = seconds(),
+          .parts = std::move(parts)};
 }
 
 }  // namespace passel::device

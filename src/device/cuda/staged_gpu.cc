@@ -67,7 +67,10 @@ Gradient StagedGpu::gradient(const at::Tensor& loss, std::vector<at::Tensor> par
   queue_loss(loss);
   shm::check_cuda(cudaStreamSynchronize(stream()), "wait for the device");
   const double square = memory_.squared_norm(parts_of(host));
-  return {.loss = this->loss(), .squared_norm = square, .parts = std::move(host)};
+  return {.loss = this->loss(),
+          .squared_norm = square,
+          .device_seconds = seconds(),
+          .parts = std::move(host)};
 }
 
 }  // namespace passel::device

@@ -32,7 +32,9 @@ class ResidentInputs final : public ComputeDevice {
   }
 
   Gradient gradient(const at::Tensor& loss, std::vector<at::Tensor> parts) override {
-    return base_->gradient(loss, std::move(parts));
+    Gradient gradient = base_->gradient(loss, std::move(parts));
+    gradient.device_seconds = 0;  // they begin with load(), which was another ticket's
+    return gradient;
   }
   std::optional<MemoryUse> memory_use() const override { return base_->memory_use(); }
   void empty_cache() override { base_->empty_cache(); }

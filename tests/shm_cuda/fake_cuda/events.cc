@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <climits>
 #include <cstring>
 #include <ctime>
@@ -77,6 +78,8 @@ void wait_until(EventState& state, std::uint32_t generation, std::uint32_t targe
 }
 
 void complete(EventState& state, std::uint32_t number) {
+  state.completed_at.store(std::chrono::steady_clock::now().time_since_epoch() /
+                           std::chrono::nanoseconds(1));
   std::uint32_t completed = state.completed.load();
   while (!reached(completed, number) && !state.completed.compare_exchange_weak(completed, number)) {
   }
@@ -206,6 +209,23 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   const Event* const event = find(handle);
   if (event == nullptr) return fails(cudaErrorInvalidResourceHandle);
   wait_until(event->state(), event->generation, event->state().recorded.load());
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start_handle, cudaEvent_t end_handle) {
+  if (const auto code = enter("cudaEventElapsedTime")) return code;
+  std::int64_t at[2] = {};
+  for (const int i : {0, 1}) {
+    const Event* const event = find(i == 0 ? start_handle : end_handle);
+    if (event == nullptr || (event->state().flags & cudaEventDisableTiming) != 0 ||
+        event->state().recorded.load() == 0) {
+      return fails(cudaErrorInvalidResourceHandle);
+    }
+    const EventState& state = event->state();
+    if (!reached(state.completed.load(), state.recorded.load())) return cudaErrorNotReady;
+    at[i] = state.completed_at.load();
+  }
+  *ms = static_cast<float>(at[1] - at[0]) / 1e6F;
   return cudaSuccess;
 }
 

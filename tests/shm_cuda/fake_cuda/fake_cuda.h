@@ -45,7 +45,8 @@ std::uint32_t pinned();  ///< ranges that this process has registered
 std::uint32_t violations();
 std::string violation_text();
 
-/// A kernel: runs on the stream's thread when all before it is done.
+/// A kernel: runs on the stream's thread when all before it is done. With CUDA_LAUNCH_BLOCKING=1 in
+/// the environment the call returns when it is done.
 void launch(cudaStream_t stream, std::function<void()> kernel);
 /// A slow kernel that writes `value` into `count` words at its very end.
 void fill(cudaStream_t stream, void* data, std::uint64_t count, std::uint64_t value,

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -94,8 +96,11 @@ void synchronize_device(int device) {
   }
 }
 
-void launch(cudaStream_t stream, std::function<void()> kernel) {
-  find_stream(stream)->push(std::move(kernel));
+void launch(cudaStream_t handle, std::function<void()> kernel) {
+  Stream* const stream = find_stream(handle);
+  stream->push(std::move(kernel));
+  const char* const blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
+  if (blocking != nullptr && std::string_view(blocking) == "1") stream->synchronize();
 }
 
 void fill(cudaStream_t stream, void* data, std::uint64_t count, std::uint64_t value,

@@ -28,8 +28,9 @@ struct EventState {
   std::uint32_t generation = 0;
   int device = 0;
   unsigned flags = 0;
-  std::atomic<std::uint32_t> recorded{0};   ///< recordings begun
-  std::atomic<std::uint32_t> completed{0};  ///< a futex: those up to here are done
+  std::atomic<std::uint32_t> recorded{0};     ///< recordings begun
+  std::atomic<std::uint32_t> completed{0};    ///< a futex: those up to here are done
+  std::atomic<std::int64_t> completed_at{0};  ///< ns of the clock that all processes share
 };
 
 /// Somebody has something of another process open.

@@ -103,7 +103,7 @@ class Coordinator {
   void watch_workers();
   void settle_border();
   void on_border();
-  void note_device_memory(std::int64_t ticket);
+  void note_device_use(std::int64_t ticket);
   void take_border_result();
   void dismiss_workers();
   Outcome finish();

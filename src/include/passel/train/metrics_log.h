@@ -59,6 +59,7 @@ struct MemoryRecord {
   std::int64_t reserved = 0;
   std::int64_t peak = 0;     ///< most that was allocated at once
   std::int64_t emptied = 0;  ///< times that the cache was
+  double seconds = 0;        ///< that the device took for tickets
 };
 
 struct SummaryRecord {

@@ -76,8 +76,9 @@ struct OptimizerState {
   std::atomic<std::int64_t>* steps;      ///< updates made with it
 };
 
-/// What a worker's allocator has on its device: see device::MemoryUse. Zeros: on the CPU.
-struct DeviceMemory {
+/// What a worker has on its device, see device::MemoryUse, and used of it. Zeros: on the CPU.
+struct DeviceUse {
+  std::atomic<double> seconds;        // that it computed tickets, by all incarnations
   std::atomic<std::int64_t> emptied;  // times that its cache was, by all incarnations
   std::atomic<std::int64_t> allocated;
   std::atomic<std::int64_t> reserved;
@@ -115,7 +116,7 @@ struct TrainingMemory {
   std::optional<shm::ArrivalRing<Arrival>> arrivals;     // mode recorded
   std::optional<shm::LaneStates> states;                 // of a stateful run
   RunCounters* counters;
-  std::span<DeviceMemory> device_memory;        // one per worker slot, which writes it
+  std::span<DeviceUse> device_use;              // one per worker slot, which writes it
   shm::SimpleQueue<Done> done;                  // one producer per worker slot
   std::vector<shm::SimpleQueue<Grant>> grants;  // one per worker slot
   std::span<std::byte> batches;                 // batch_count(config) x batch_bytes(...)

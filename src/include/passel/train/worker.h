@@ -53,7 +53,7 @@ class Worker {
   at::Tensor tensor_of(const Grant& grant, const shm::TensorHandle& handle) const;
   std::vector<at::Tensor> take_gradients();
   void empty_cache_after_border();
-  void note_memory();
+  void note_device_use(double seconds);
   void report(const Done& done);
 
   const shm::Arena& arena_;

@@ -27,7 +27,8 @@ struct Inputs {
 /// each parameter, dense; they are there when this object is.
 struct Gradient {
   float loss = 0;
-  double squared_norm = 0;  // over all parts; finite exactly when every element is
+  double squared_norm = 0;    // over all parts; finite exactly when every element is
+  double device_seconds = 0;  // of a GPU, by its own clock; 0 on the CPU
   std::vector<at::Tensor> parts;
 
   /// Neither the loss nor any element is not a finite number: what is not is rejected whole,
