@@ -108,12 +108,6 @@ void check_devices(const Config& config) {
         "no_cuda_ipc: expected false with the device cpu, got true. It says how processes share "
         "the memory of a GPU.");
   }
-  if (devices != 0 && config.stateful) {
-    throw UsageError(fmt::format(
-        "stateful: expected false with the device {}, got true. States are carried on the CPU "
-        "only.",
-        config.device));
-  }
   if (devices == 0 && config.empty_cache) {
     throw UsageError(
         "empty_cache: expected false with the device cpu, got true. It empties the cache of "

@@ -93,10 +93,14 @@ Done Worker::compute(const Task& task) {
     place_.device->prefetch(waiting_.front().grant.ticket, waiting_.front().inputs);
   }
   Model::State state;
-  if (carried_) state = carried_->read(grant.batch, tensor_of(grant, grant.fresh));
+  if (carried_) state = begin_state(grant);
   const at::Tensor loss =
       model_.loss(inputs.x, inputs.target, inputs.dropout, carried_ ? &state : nullptr);
   loss.backward();
+  if (carried_) {
+    const auto [h, c] = place_.device->carry_out({state.h, state.c});
+    state = {.h = h, .c = c};
+  }
   const device::Gradient gradient = place_.device->gradient(loss, take_gradients());
   // Before the ticket can be seen to be done.
   if (carried_) carried_->write(grant.batch, gradient.finite() ? &state : nullptr);
@@ -107,6 +111,12 @@ Done Worker::compute(const Task& task) {
           .base_version = versions.base,
           .applied_version = versions.applied,
           .loss = gradient.loss};
+}
+
+Model::State Worker::begin_state(const Grant& grant) {
+  const Model::State begin = carried_->read(grant.batch, tensor_of(grant, grant.fresh));
+  const auto [h, c] = place_.device->carry_in({begin.h, begin.c});
+  return {.h = h, .c = c};
 }
 
 device::Inputs Worker::inputs_of(const Grant& grant) const {

@@ -45,7 +45,6 @@ inline Config random_config(std::mt19937_64& random) {
         field.member);
   }
   if (config.device == "cuda") {
-    config.stateful = false;
     config.workers = std::min<std::int64_t>(config.workers, 255);
     if (config.workers_per_device > 0) config.workers = config.workers_per_device;
   } else {

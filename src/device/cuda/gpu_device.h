@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gpu_carried.h"
 #include "gpu_inputs.h"
 #include "passel/device/compute_device.h"
 
@@ -15,13 +16,19 @@ class GpuDevice : public ComputeDevice {
     inputs_.prefetch(ticket, inputs);
   }
   Inputs load(std::int64_t ticket, const Inputs& inputs) override;
+  Carried carry_in(const Carried& host) override { return carried_.in(host); }
+  Carried carry_out(const Carried& left) override { return carried_.out(left); }
   std::optional<MemoryUse> memory_use() const override;
   void empty_cache() override;
 
  protected:
   /// @param stream torch's of this thread
   GpuDevice(int ordinal, cudaStream_t stream)
-      : ordinal_(ordinal), stream_(stream), inputs_(ordinal, stream), loss_(1) {}
+      : ordinal_(ordinal),
+        stream_(stream),
+        inputs_(ordinal, stream),
+        carried_(ordinal, stream),
+        loss_(1) {}
 
   /// Queues the copy of the loss, up to which a ticket is timed.
   void queue_loss(const at::Tensor& loss);
@@ -38,6 +45,7 @@ class GpuDevice : public ComputeDevice {
   cudaStream_t stream_;
   shm::PinnedMemory pinned_;
   GpuInputs inputs_;
+  GpuCarried carried_;
   PinnedArray<float> loss_;
   Event begun_{cudaEventDefault};
   Event ended_{cudaEventDefault};

@@ -31,6 +31,8 @@ class ResidentInputs final : public ComputeDevice {
     return kept->second;
   }
 
+  Carried carry_in(const Carried& host) override { return base_->carry_in(host); }
+  Carried carry_out(const Carried& left) override { return base_->carry_out(left); }
   Gradient gradient(const at::Tensor& loss, std::vector<at::Tensor> parts) override {
     Gradient gradient = base_->gradient(loss, std::move(parts));
     gradient.device_seconds = 0;  // they begin with load(), which was another ticket's

@@ -24,6 +24,8 @@ class NotingDevice final : public ComputeDevice {
     current_ = {inputs.x.clone(), inputs.target.clone(), {}};
     return current_;
   }
+  Carried carry_in(const Carried& host) override { return {host[1], host[0]}; }
+  Carried carry_out(const Carried& left) override { return {left[1], left[0]}; }
   Gradient gradient(const at::Tensor& /*loss*/, std::vector<at::Tensor> parts) override {
     return {.loss = 5, .parts = std::move(parts)};
   }
@@ -80,6 +82,9 @@ TEST_F(ResidentBatches, LeaveAllElseToTheDevice) {
   EXPECT_EQ(base_->pinned, 32U);
   EXPECT_EQ(device_->gradient(at::full({}, 1), {at::full({2}, 3)}).parts.at(0).numel(), 2);
   EXPECT_EQ(device_->memory_use().value().peak, 7);
+  const Carried state = {at::full({1}, 1), at::full({1}, 2)};
+  EXPECT_EQ(device_->carry_in(state)[0].item<float>(), 2);
+  EXPECT_EQ(device_->carry_out(state)[1].item<float>(), 1);
   device_->empty_cache();
   EXPECT_EQ(base_->emptied, 1);
 }

@@ -49,6 +49,7 @@ class Worker {
   void keep(const Grant& grant);
   bool compute_next(const std::function<bool()>& news);
   Done compute(const Task& task);
+  Model::State begin_state(const Grant& grant);
   device::Inputs inputs_of(const Grant& grant) const;
   at::Tensor tensor_of(const Grant& grant, const shm::TensorHandle& handle) const;
   std::vector<at::Tensor> take_gradients();

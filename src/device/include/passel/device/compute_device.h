@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -35,6 +36,9 @@ struct Gradient {
   /// because one NaN in the shared parameters reaches every worker.
   bool finite() const noexcept { return std::isfinite(loss) && std::isfinite(squared_norm); }
 };
+
+/// State that a ticket of a stateful run begins or ends with: h and c, each [layers, B, S].
+using Carried = std::array<at::Tensor, 2>;
 
 /// Bytes that torch's allocator has on the device for one process.
 struct MemoryUse {
@@ -77,6 +81,11 @@ class ComputeDevice {
   virtual void prefetch(std::int64_t ticket, const Inputs& inputs) = 0;
   /// The tensors to compute the ticket with. Those of the one before are gone then.
   virtual Inputs load(std::int64_t ticket, const Inputs& inputs) = 0;
+  /// A state of the host, to compute the ticket with. `host` may change then.
+  virtual Carried carry_in(const Carried& host) = 0;
+  /// Before gradient(), for what comes of a ticket that was begun with carry_in(): the same in
+  /// memory of the host, to be read after gradient() and until the next ticket.
+  virtual Carried carry_out(const Carried& left) = 0;
   /// Takes the loss and the gradients, one for each parameter, and waits for them.
   virtual Gradient gradient(const at::Tensor& loss, std::vector<at::Tensor> parts) = 0;
 

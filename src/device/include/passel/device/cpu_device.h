@@ -16,6 +16,8 @@ class CpuDevice final : public ComputeDevice {
   void expect_inputs_in(std::span<std::byte> /*memory*/) override {}
   void prefetch(std::int64_t /*ticket*/, const Inputs& /*inputs*/) override {}
   Inputs load(std::int64_t /*ticket*/, const Inputs& inputs) override { return inputs; }
+  Carried carry_in(const Carried& host) override { return host; }
+  Carried carry_out(const Carried& left) override { return left; }
   Gradient gradient(const at::Tensor& loss, std::vector<at::Tensor> parts) override;
   std::optional<MemoryUse> memory_use() const override { return std::nullopt; }
   void empty_cache() override {}
