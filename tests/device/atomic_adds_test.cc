@@ -90,8 +90,8 @@ TEST(AtomicAdds, LoseNoUpdateOfManyProcesses) {
 }
 
 TEST(AtomicAdds, LoseNothingOfRulesWithAStateOfEachProcess) {
-  const float each = kUpdates * (kUpdates + 1) / 2;
-  EXPECT_EQ(after("counts_up_faster"), std::vector<float>(kFloats, kWorkers * each));
+  constexpr int kEach = kUpdates * (kUpdates + 1) / 2;
+  EXPECT_EQ(after("counts_up_faster"), std::vector<float>(kFloats, kWorkers * kEach));
 }
 
 }  // namespace
