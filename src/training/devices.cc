@@ -51,7 +51,8 @@ std::shared_ptr<device::BlockMemory> Devices::lay_out(shm::Arena& arena, const C
   return device::gpus().lay_out(arena, {.ordinals = ordinals_,
                                         .workers = static_cast<std::uint32_t>(config.workers),
                                         .block_bytes = on_gpu() ? block_bytes : 0,
-                                        .atomic_adds = config.atomic_adds});
+                                        .atomic_adds = config.atomic_adds,
+                                        .deterministic = config.mode != "hogwild"});
 }
 
 std::vector<std::string> Devices::names() const {

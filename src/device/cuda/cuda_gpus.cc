@@ -1,6 +1,9 @@
 #include "cuda_gpus.h"
 
+#include <ATen/Context.h>
 #include <cuda_runtime_api.h>
+
+#include <cstdlib>
 
 #include "gpu_memory.h"
 #include "passel/device/host_memory.h"
@@ -14,7 +17,23 @@
 namespace passel::device {
 namespace {
 
-constexpr const char* kShared = "gpus.shared";
+constexpr const char* kUse = "gpus.use";
+
+/// What workers have to know of a GpuLayout.
+struct Use {
+  bool shared;  // the blocks are on the GPU
+  bool deterministic;
+};
+
+/// The same gradient of the same version each time, or an error from an operator that cannot:
+/// torch's switch, and a workspace of cuBLAS that streams do not share. cuBLAS reads the variable
+/// when it is first used; a value that the user has chosen stays.
+void be_deterministic() {
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
+  at::globalContext().setDeterministicAlgorithms(true, false);
+  // Would write NaN to each new tensor first, to find readers of what nobody wrote.
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+}
 
 std::string name_of(int ordinal) {
   cudaDeviceProp properties{};
@@ -51,7 +70,8 @@ class CudaGpus final : public Gpus {
   std::shared_ptr<BlockMemory> lay_out(shm::Arena& arena, const GpuLayout& layout) override {
     const auto ids = arena.construct_array<shm::DeviceId>(kGpuPlan, layout.ordinals.size());
     for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = shm::device_id(layout.ordinals[i]);
-    *arena.construct<bool>(kShared) = layout.block_bytes != 0;
+    *arena.construct<Use>(kUse) = {.shared = layout.block_bytes != 0,
+                                   .deterministic = layout.deterministic};
     if (layout.block_bytes == 0) return std::make_shared<HostMemory>(arena);
     return GpuMemory::create(arena, layout);
   }
@@ -59,8 +79,10 @@ class CudaGpus final : public Gpus {
   WorkerPlace open(const shm::Arena& arena, std::uint32_t slot) override {
     const auto ids = arena.get_array<shm::DeviceId>(kGpuPlan);
     const int ordinal = ordinal_of(ids[slot % ids.size()]);
+    const Use& use = *arena.get<Use>(kUse);
+    if (use.deterministic) be_deterministic();
     const cudaStream_t stream = torch_cuda::select(ordinal);
-    if (*arena.get<bool>(kShared)) {
+    if (use.shared) {
       auto memory = open_shared(arena, slot, stream);
       auto device = std::make_unique<SharedGpu>(*memory, ordinal, stream);
       return {std::move(memory), std::move(device)};

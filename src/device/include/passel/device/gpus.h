@@ -32,6 +32,7 @@ struct GpuLayout {
   std::uint32_t workers = 0;    // slots
   std::size_t block_bytes = 0;  // of device memory for blocks, on ordinals[0]; 0: in the arena
   bool atomic_adds = false;     // updates of blocks on a GPU: see BlockMemory::apply_update()
+  bool deterministic = false;   // as torch.use_deterministic_algorithms(True), in the workers
 };
 
 /// A worker's share: where it computes, and where the blocks of the run lie. The device uses the
