@@ -47,7 +47,7 @@ HWY_INLINE void finish_units(D d, hn::Vec<D> (*z)[3], const Step<T>& step, std::
   const auto keep = [&](int gate) HWY_ATTR {
     if (step.gates == nullptr) return;
     T* gates = step.gates + (row * 3 + gate) * state + unit;
-    for (int i = 0; i < kRows; ++i) store_some(z[i][gate], d, gates + i * 3 * state, count);
+    for (int i = 0; i < kRows; ++i) store_some(z[i][gate], d, gates + 3 * state * i, count);
   };
   for (int i = 0; i < kRows; ++i) z[i][kInput] = sigmoid(d, z[i][kInput]);
   keep(kInput);
