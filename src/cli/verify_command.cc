@@ -19,6 +19,7 @@
 #include "passel/train/errors.h"
 #include "passel/train/manifest.h"
 #include "passel/train/update_log.h"
+#include "passel/train/wording.h"
 #include "saved_run.h"
 #include "training.h"
 
@@ -304,10 +305,11 @@ int run_verify(const Command& command, const std::vector<std::string>& argv) {
                other_data(original, training) + other_arithmetic(original));
     return 1;
   }
-  fmt::print("{}: bit-identical at {} checkpoints up to {} {}, with {} {}{}\n",
-             original.root().string(), expected.size(), unit, expected.rbegin()->first, workers,
-             command.simulate ? "simulated workers" : "workers",
-             command.chaos ? fmt::format(", killed and replaced {} times", outcome.summary.respawns)
+  fmt::print("{}: bit-identical at {} up to {} {}, with {}{}\n", original.root().string(),
+             counted(static_cast<std::int64_t>(expected.size()), "checkpoint"), unit,
+             expected.rbegin()->first,
+             counted(workers, command.simulate ? "simulated worker" : "worker"),
+             command.chaos ? ", killed and replaced " + counted(outcome.summary.respawns, "time")
                            : std::string());
   return 0;
 }

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include "passel/train/errors.h"
+#include "passel/train/wording.h"
 
 namespace passel::train {
 namespace {
@@ -35,9 +36,9 @@ int cores_allowed() {
 std::string crowding(std::int64_t workers, int cores) {
   if (cores == 0 || workers <= 2 * std::int64_t{cores}) return {};
   return fmt::format(
-      "{} workers on {}: they wait for each other, and updates get stale; training goes on. Usual "
-      "is one worker a CPU (--workers {})",
-      workers, cores == 1 ? "1 CPU" : fmt::format("{} CPUs", cores), cores);
+      "{} on {}: they wait for each other; training goes on. Usual is one worker a CPU (--workers "
+      "{})",
+      counted(workers, "worker"), counted(cores, "CPU"), cores);
 }
 
 void check_open_files(std::int64_t workers) {
@@ -49,8 +50,8 @@ void check_open_files(std::int64_t workers) {
   throw UsageError(fmt::format(
       "workers: expected a limit of {} open files or more for {} ({} a run, {} a worker, {} open "
       "already), got {}. Raise it with `ulimit -n {}`, or use fewer --workers",
-      open + wanted, workers == 1 ? "1 worker" : fmt::format("{} workers", workers), kFilesOfARun,
-      kFilesOfAWorker, open, limit.rlim_cur, open + wanted));
+      open + wanted, counted(workers, "worker"), kFilesOfARun, kFilesOfAWorker, open,
+      limit.rlim_cur, open + wanted));
 }
 
 }  // namespace passel::train

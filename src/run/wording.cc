@@ -35,6 +35,10 @@ std::string in_quotes(std::string_view text) {
          (text.size() > kLongestQuote ? "..." : "");
 }
 
+std::string counted(std::int64_t count, std::string_view thing) {
+  return std::to_string(count).append(" ").append(thing).append(count == 1 ? "" : "s");
+}
+
 std::string nearest_name(std::string_view word, const std::vector<std::string>& candidates) {
   if (word.empty() || word.size() > kLongestName) return {};
   std::string best;

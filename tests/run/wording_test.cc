@@ -28,5 +28,11 @@ TEST(Wording, QuotesEscapeAndCut) {
   EXPECT_EQ(in_quotes(std::string("\xff")), "\"\\ufffd\"");
 }
 
+TEST(Counted, HasOneOfAThingWithoutAnS) {
+  EXPECT_EQ(counted(0, "worker"), "0 workers");
+  EXPECT_EQ(counted(1, "worker"), "1 worker");
+  EXPECT_EQ(counted(2, "worker"), "2 workers");
+}
+
 }  // namespace
 }  // namespace passel::train
