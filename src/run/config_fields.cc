@@ -201,7 +201,7 @@ std::vector<Field> make_fields() {
       {.name = "device",
        .group = "processes",
        .value = "NAME",
-       .help = "Where workers compute",
+       .help = "Where workers compute; cuda:0,1 names GPUs",
        .member = &C::device,
        .choices = {"cpu", "cuda"},
        .form = "cpu, cuda, or cuda:N,... with the numbers of GPUs, each one once",

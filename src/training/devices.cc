@@ -27,7 +27,7 @@ device::GpuReport probe(int ordinal, const std::string& device) {
   } catch (const device::NoGpu& error) {
     throw UsageError(
         fmt::format("device: expected a GPU to compute on for {}, found none for number {}: {}. "
-                    "Train on the CPU with --device cpu.",
+                    "train and resume compute on the CPU with --device cpu.",
                     device, ordinal, error.what()));
   }
 }
@@ -74,6 +74,10 @@ std::vector<std::string> Devices::notes(const Config& config) const {
   if (ordinals_.empty()) return notes;
   notes.push_back(fmt::format("computes on {}; {}", fmt::join(names(), ", "), placement(config)));
   const auto devices = static_cast<std::int64_t>(ordinals_.size());
+  if (config.workers < devices) {
+    notes.push_back(fmt::format("{} of them have no worker: --workers-per-device 1 gives each one",
+                                devices - config.workers));
+  }
   if (config.workers > devices && !runs_mps()) {
     notes.push_back(
         fmt::format("{} workers share {}: without MPS they take turns. nvidia-cuda-mps-control -d "

@@ -147,6 +147,31 @@ TEST_F(GpuRun, StagesWhereProcessesCannotOpenEachOthersMemory) {
   EXPECT_EQ(summary().at("param_hash"), expected);
 }
 
+TEST_F(GpuRun, SaysWhatAWorkerCouldNotDo) {
+  struct Case {
+    const char* function;
+    const char* words;
+    const char* not_there;
+  };
+  const Case cases[] = {{"cudaHostRegister", "pin ", "--no-cuda-ipc"},
+                        {"cudaEventRecord", "mark ", "SIGSEGV"}};
+  for (const Case& bad : cases) {
+    const Variable fails("FAKE_CUDA_FAILS", bad.function);
+    const Finished finished =
+        run_it({"--device", "cuda", "--epochs", "1", "--max-respawns", "3"}, bad.function);
+    EXPECT_NE(finished.code, 0);
+    EXPECT_NE(finished.text.find(bad.words), std::string::npos) << finished.text;
+    EXPECT_EQ(finished.text.find(bad.not_there), std::string::npos) << finished.text;
+  }
+}
+
+TEST_F(GpuRun, NamesGpusThatNoWorkerComputesOn) {
+  const Finished finished =
+      run_it({"--device", "cuda:0,1", "--workers", "1", "--epochs", "1"}, "run");
+  ASSERT_EQ(finished.code, 0) << finished.text;
+  EXPECT_NE(finished.text.find("1 of them have no worker"), std::string::npos) << finished.text;
+}
+
 TEST_F(GpuRun, IsRefusedInWordsWhereThereIsNoGpu) {
   struct Case {
     const char* variable;

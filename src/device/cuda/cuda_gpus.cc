@@ -49,16 +49,6 @@ int ordinal_of(const shm::DeviceId& id) {
                        ", which this process does not see: check its CUDA_VISIBLE_DEVICES");
 }
 
-std::shared_ptr<GpuMemory> open_shared(const shm::Arena& arena, std::uint32_t slot,
-                                       cudaStream_t stream) {
-  try {
-    return GpuMemory::open(arena, slot, stream);
-  } catch (const shm::CudaError& error) {
-    throw shm::CudaError("share the memory of the GPU with the parent", error.cuda_code(),
-                         "Where processes are hidden from each other, start with --no-cuda-ipc");
-  }
-}
-
 class CudaGpus final : public Gpus {
  public:
   GpuReport probe(int ordinal) override {
@@ -83,7 +73,7 @@ class CudaGpus final : public Gpus {
     if (use.deterministic) be_deterministic();
     const cudaStream_t stream = torch_cuda::select(ordinal);
     if (use.shared) {
-      auto memory = open_shared(arena, slot, stream);
+      auto memory = GpuMemory::open(arena, slot, stream);
       auto device = std::make_unique<SharedGpu>(*memory, ordinal, stream);
       return {std::move(memory), std::move(device)};
     }

@@ -20,7 +20,11 @@ class Stream {
   Stream() {
     shm::check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "make a stream");
   }
-  ~Stream() { cudaStreamDestroy(stream_); }
+  // What is queued may still read memory that is let go of next, in an unwinding too.
+  ~Stream() {
+    cudaStreamSynchronize(stream_);
+    cudaStreamDestroy(stream_);
+  }
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 

@@ -35,9 +35,9 @@ class GpuInputs {
 
   int ordinal_;
   cudaStream_t stream_;
-  Stream copies_;
   std::array<Place, 2> places_;
   std::size_t current_ = 0;
+  Stream copies_;  // behind the places: it ends first, and its copies with it
 };
 
 }  // namespace passel::device

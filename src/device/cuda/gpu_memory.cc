@@ -1,6 +1,7 @@
 #include "gpu_memory.h"
 
 #include "passel/kernels_cuda/block_arithmetic.h"
+#include "passel/shm_cuda/cuda_error.h"
 
 namespace passel::device {
 namespace {
@@ -13,6 +14,15 @@ constexpr std::uint64_t kAlign = 256;
 
 std::string note_of(const std::string& block) {
   return "gpus.block." + block;
+}
+
+shm::DeviceArena open_memory(const shm::Arena& arena, std::uint32_t process) {
+  try {
+    return shm::DeviceArena::open(arena, kMemory, process);
+  } catch (const shm::CudaError& error) {
+    throw shm::CudaError("share the memory of the GPU with the parent", error.cuda_code(),
+                         "Where processes are hidden from each other, start with --no-cuda-ipc");
+  }
 }
 
 }  // namespace
@@ -40,8 +50,7 @@ std::shared_ptr<GpuMemory> GpuMemory::create(shm::Arena& arena, const GpuLayout&
 
 std::shared_ptr<GpuMemory> GpuMemory::open(const shm::Arena& arena, std::uint32_t slot,
                                            cudaStream_t stream) {
-  return std::shared_ptr<GpuMemory>(new GpuMemory(arena,
-                                                  shm::DeviceArena::open(arena, kMemory, slot + 1),
+  return std::shared_ptr<GpuMemory>(new GpuMemory(arena, open_memory(arena, slot + 1),
                                                   *arena.get<bool>(kAtomicAdds), stream, {}));
 }
 
