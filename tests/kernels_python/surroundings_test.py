@@ -5,9 +5,9 @@ import copy
 import io
 import os
 import pickle
+import select
 import signal
 import threading
-import time
 import unittest
 import warnings
 
@@ -24,15 +24,17 @@ LENGTHS = torch.tensor([1, 3])
 
 def exit_of(pid: int) -> int:
     """The exit code of a child, which has a minute."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.01)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    raise AssertionError("the child process hangs")
+    ended = os.pidfd_open(pid)
+    try:
+        in_time = select.select([ended], [], [], 60)[0]
+    finally:
+        os.close(ended)
+    if not in_time:
+        os.kill(pid, signal.SIGKILL)
+    status = os.waitpid(pid, 0)[1]
+    if not in_time:
+        raise AssertionError("the child process hangs")
+    return os.waitstatus_to_exitcode(status)
 
 
 class Surroundings(unittest.TestCase):
