@@ -71,14 +71,80 @@ HWY_INLINE void clear_row_rest(Panels<T> row, std::int64_t first) {
   if (column != 0) std::fill_n(row.column(first), kPanelColumns<T> - column, T{});
 }
 
+/// Columns that are transposed at once: those of a 16-byte block.
+template <typename T>
+inline constexpr std::int64_t kBlockColumns = 16 / sizeof(T);
+
+#if HWY_TARGET == HWY_SCALAR
+template <typename T>
+HWY_INLINE std::int64_t transpose_whole_blocks(Panels<T>, std::int64_t, T*) {
+  return 0;
+}
+#else
+/// A vector whose 16-byte blocks are from rows kBlockColumns apart, the first from the first.
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> load_blocks(D d, const T* from) {
+  if constexpr (kLanes<D> == kBlockColumns<T>) {
+    return hn::LoadU(d, from);
+  } else {
+    const hn::Half<D> half;
+    constexpr auto kRows = static_cast<std::int64_t>(kLanes<D> / 2);
+    return hn::Combine(d, load_blocks(half, from + kRows * kPanelColumns<T>),
+                       load_blocks(half, from));
+  }
+}
+
+/// The block of columns at `from` of kUnits rows, a column to each vector.
+template <typename T>
+HWY_INLINE void transpose_block(const T* from, T* to) {
+  const Units<T> d;
+  const auto rows = [&](int i) HWY_ATTR { return load_blocks(d, from + i * kPanelColumns<T>); };
+  const auto store = [&](auto column, int k) HWY_ATTR {
+    hn::StoreU(hn::BitCast(d, column), d, to + k * kPanelColumns<T>);
+  };
+  const auto row0 = rows(0), row1 = rows(1);
+  if constexpr (kBlockColumns<T> == 2) {
+    store(hn::InterleaveLower(d, row0, row1), 0);
+    store(hn::InterleaveUpper(d, row0, row1), 1);
+  } else {
+    const hn::Repartition<double, Units<T>> pairs;
+    const auto row2 = rows(2), row3 = rows(3);
+    const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, row0, row1));
+    const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, row2, row3));
+    const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, row0, row1));
+    const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, row2, row3));
+    store(hn::InterleaveLower(pairs, low01, low23), 0);
+    store(hn::InterleaveUpper(pairs, low01, low23), 1);
+    store(hn::InterleaveLower(pairs, high01, high23), 2);
+    store(hn::InterleaveUpper(pairs, high01, high23), 3);
+  }
+}
+
+/// transpose_rows() of kUnits rows, as far as there are whole blocks of columns. Returns how
+/// many columns those are.
+template <typename T>
+HWY_INLINE std::int64_t transpose_whole_blocks(Panels<T> panels, std::int64_t columns, T* to) {
+  std::int64_t k = 0;
+  for (; k + kBlockColumns<T> <= columns; k += kBlockColumns<T>) {
+    transpose_block<T>(panels.column(k), to + k * kPanelColumns<T>);
+  }
+  return k;
+}
+#endif
+
 /// to[k * kPanelColumns + i] = row i, column k of panels, for k < columns and i < rows; the
-/// places up to i = kMost are zeroed.
+/// places up to i = kMost, a multiple of kUnits, are zeroed.
 template <std::int64_t kMost, typename T>
 HWY_INLINE void transpose_rows(Panels<T> panels, std::int64_t columns, std::int64_t rows, T* to) {
-  for (std::int64_t k = 0; k < columns; ++k, to += kPanelColumns<T>) {
-    const T* from = panels.column(k);
-    for (std::int64_t i = 0; i < rows; ++i) to[i] = from[i * kPanelColumns<T>];
-    std::fill(to + rows, to + kMost, T{});
+  for (std::int64_t first = 0; first < kMost; first += kUnits<T>) {
+    const Panels<T> from = panels.from_row(first);
+    const std::int64_t some = std::clamp<std::int64_t>(rows - first, 0, kUnits<T>);
+    std::int64_t k = some == kUnits<T> ? transpose_whole_blocks(from, columns, to + first) : 0;
+    for (; k < columns; ++k) {
+      T* column = to + first + k * kPanelColumns<T>;
+      for (std::int64_t i = 0; i < some; ++i) column[i] = from.from_row(i).column(k)[0];
+      std::fill(column + some, column + kUnits<T>, T{});
+    }
   }
 }
 
