@@ -41,7 +41,7 @@ HWY_INLINE hn::Vec<D> load_as(D d, const From* p) {
 template <typename Hidden, typename T>
 struct Row {
   const T* gates;
-  const T* cell;
+  const T* squashed;          // tanh(c) after the step
   const Hidden* grad_hidden;  // or nullptr
   const T* grad_h;            // from the step after this one
   T* grad_c;                  // in: from the step after; out: for the step before
@@ -56,7 +56,7 @@ HWY_INLINE void backward_units(D d, const Row<Hidden, T>& row, std::int64_t stat
   const auto input = hn::LoadU(d, row.gates + u);
   const auto output = hn::LoadU(d, row.gates + state + u);
   const auto candidate = hn::LoadU(d, row.gates + 2 * state + u);
-  const auto squashed = tanh(d, hn::LoadU(d, row.cell + u));
+  const auto squashed = hn::LoadU(d, row.squashed + u);
   auto grad_h = hn::LoadU(d, row.grad_h + u);
   if (row.grad_hidden != nullptr) {
     grad_h = hn::Add(grad_h, load_as(d, row.grad_hidden + u));
@@ -127,32 +127,36 @@ struct Segment {
   const T* gates(std::int64_t t) const {
     return run.recomputes() ? grad_gates(t) : run.a.gates + t * 3 * run.state;
   }
-  T* scratch_cells(std::int64_t t) const {
-    return run.a.workspace + run.layout.cells() + (t - first) * run.state;
+  /// c before the segment's first step, where gates are computed again.
+  const T* cells_before() const {
+    return first == 0 ? run.a.c0 : run.a.cells + (first / run.plan.keep_every - 1) * run.state;
   }
-  const T* cells(std::int64_t t) const {
-    return run.recomputes() ? scratch_cells(t) : run.a.cells + t * run.state;
+  T* squashed_again(std::int64_t t) const {
+    return run.a.workspace + run.layout.squashed() + (t - first) * run.state;
+  }
+  const T* squashed(std::int64_t t) const {
+    return run.recomputes() ? squashed_again(t) : run.a.cells + t * run.state;
   }
 };
 
-/// Gates and cells of a segment's steps, rows first .. last.
+/// Gates and tanh(c) of a segment's steps, rows first .. last.
 template <typename In, typename T>
 HWY_INLINE void recompute(const Segment<In, T>& segment, std::int64_t first, std::int64_t last) {
   const Run<In, T>& run = segment.run;
   const LltmBackward<In, T>& a = run.a;
   T* h = a.workspace + run.layout.inputs();
   T* x = h + run.state;
+  T* cells = a.workspace + run.layout.cells();
   const std::int64_t width = run.s.input;
   for (std::int64_t t = segment.first; t < segment.last; ++t) {
-    const T* c =
-        t == segment.first ? cells_before(run.s, run.plan, a.c0, a.cells, t) : segment.cells(t - 1);
     run_step(run.s,
              Step<T>{.x = in_type(a.x + t * run.s.batch * width, first * width, last * width, x),
                      .h = in_type(hidden_before(run.s, a.h0, a.hidden, t), first * run.s.state,
                                   last * run.s.state, h),
-                     .c = c,
+                     .c = t == segment.first ? segment.cells_before() : cells,
+                     .cells = cells,
                      .hidden = nullptr,
-                     .cells = segment.scratch_cells(t),
+                     .squashed = segment.squashed_again(t),
                      .gates = segment.grad_gates(t)},
              a.packed, first, last);
   }
@@ -171,7 +175,7 @@ HWY_NOINLINE void backward_steps(const Segment<In, T>& segment, std::int64_t fir
     for (std::int64_t at = first * s.state; at < last * s.state; at += s.state) {
       backward_row(
           Row<In, T>{.gates = segment.gates(t) + 3 * at,
-                     .cell = segment.cells(t) + at,
+                     .squashed = segment.squashed(t) + at,
                      .grad_hidden =
                          a.grad_hidden == nullptr ? nullptr : a.grad_hidden + t * run.state + at,
                      .grad_h = run.grad_h + at,

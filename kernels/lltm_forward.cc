@@ -20,22 +20,42 @@ HWY_BEFORE_NAMESPACE();
 namespace passel::kernels::HWY_NAMESPACE {
 namespace {
 
+/// Where forward puts what backward wants to know of c.
+template <typename Sum>
+struct Kept {
+  const LltmShape& s;
+  const LltmPlan& plan;
+  Sum* cells;
+  const Sum* c_last;
+
+  Sum* squashed(std::int64_t t) const {
+    return plan.keep_every > 0 ? nullptr : cells + t * s.batch * s.state;
+  }
+  /// Rows first .. last of c after step t, if it is to be kept.
+  void keep(std::int64_t t, std::int64_t first, std::int64_t last) const {
+    if (plan.keep_every == 0 || ((t + 1) % plan.keep_every != 0 && t + 1 != s.steps)) return;
+    std::copy(c_last + first * s.state, c_last + last * s.state,
+              cells + (t / plan.keep_every * s.batch + first) * s.state);
+  }
+};
+
 /// All steps of rows first .. last: rows do not see each other.
 template <typename T>
 HWY_NOINLINE void forward_rows(const LltmShape& s, const LltmForward<T>& a, const LltmPlan& plan,
                                std::int64_t first, std::int64_t last) {
-  const std::int64_t every = std::max(plan.keep_every, std::int64_t{1});
+  const Kept<T> kept{s, plan, a.cells, a.c_last};
   const std::int64_t state = s.batch * s.state;
   for (std::int64_t t = 0; t < s.steps; ++t) {
-    T* cells = a.cells + t / every * state;
     run_step(s,
              Step<T>{.x = a.x + t * s.batch * s.input,
                      .h = hidden_before<T>(s, a.h0, a.hidden, t),
-                     .c = t % every == 0 ? cells_before<T>(s, plan, a.c0, a.cells, t) : cells,
+                     .c = t == 0 ? a.c0 : a.c_last,
+                     .cells = a.c_last,
                      .hidden = a.hidden + t * state,
-                     .cells = cells,
+                     .squashed = kept.squashed(t),
                      .gates = plan.keep_every > 0 ? nullptr : a.gates + 3 * t * state},
              a.packed, first, last);
+    kept.keep(t, first, last);
   }
 }
 
@@ -44,7 +64,7 @@ HWY_NOINLINE void forward_rows(const LltmShape& s, const LltmForward<T>& a, cons
 template <typename Half>
 HWY_NOINLINE void forward_half_rows(const LltmShape& s, const LltmForward<Half>& a,
                                     const LltmPlan& plan, std::int64_t first, std::int64_t last) {
-  const std::int64_t every = std::max(plan.keep_every, std::int64_t{1});
+  const Kept<float> kept{s, plan, a.cells, a.c_last};
   const std::int64_t state = s.batch * s.state;
   float* x = a.workspace;
   float* h = x + s.batch * s.input;
@@ -52,16 +72,16 @@ HWY_NOINLINE void forward_half_rows(const LltmShape& s, const LltmForward<Half>&
   copy_as(a.h0 + first * s.state, (last - first) * s.state, h + first * s.state);
   for (std::int64_t t = 0; t < s.steps; ++t) {
     copy_as(a.x + (t * s.batch + first) * s.input, (last - first) * s.input, x + first * s.input);
-    float* cells = a.cells + t / every * state;
-    run_step(
-        s,
-        Step<float>{.x = x,
-                    .h = h,
-                    .c = t % every == 0 ? cells_before<float>(s, plan, a.c0, a.cells, t) : cells,
-                    .hidden = next,
-                    .cells = cells,
-                    .gates = plan.keep_every > 0 ? nullptr : a.gates + 3 * t * state},
-        a.packed, first, last);
+    run_step(s,
+             Step<float>{.x = x,
+                         .h = h,
+                         .c = t == 0 ? a.c0 : a.c_last,
+                         .cells = a.c_last,
+                         .hidden = next,
+                         .squashed = kept.squashed(t),
+                         .gates = plan.keep_every > 0 ? nullptr : a.gates + 3 * t * state},
+             a.packed, first, last);
+    kept.keep(t, first, last);
     Half* hidden = a.hidden + t * state;
     for (std::int64_t i = first * s.state; i < last * s.state; ++i) {
       hidden[i] = from_float<Half>(next[i]);
@@ -72,6 +92,7 @@ HWY_NOINLINE void forward_half_rows(const LltmShape& s, const LltmForward<Half>&
 
 template <typename T>
 HWY_INLINE void forward(const LltmShape& s, const LltmForward<T>& a, const LltmPlan& plan) {
+  if (s.steps == 0) std::copy_n(a.c0, s.batch * s.state, a.c_last);
   for_each_part(plan.threads, s.batch, kRowGrain,
                 [&](std::int64_t first, std::int64_t last) HWY_ATTR {
                   if constexpr (std::is_floating_point_v<T>) {

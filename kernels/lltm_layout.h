@@ -64,7 +64,8 @@ class BackwardLayout {
                                    : std::max(kChunkRows / std::max(shape.batch, std::int64_t{1}),
                                               std::int64_t{1})),
         state_(shape.batch * shape.state),
-        cells_(plan.keep_every > 0 ? steps_ * state_ : 0),
+        squashed_(plan.keep_every > 0 ? steps_ * state_ : 0),
+        cells_(plan.keep_every > 0 ? state_ : 0),
         inputs_(plan.keep_every > 0 ? shape.batch * (shape.state + shape.input) : 0),
         panel_columns_(divide_up(shape.state + shape.input, 3 * kMostUnits) * 3 * kMostUnits) {
     const std::int64_t rows = std::min(steps_, shape.steps) * shape.batch;
@@ -80,8 +81,9 @@ class BackwardLayout {
   std::int64_t grad_gates() const { return 0; }
   std::int64_t grad_h() const { return grad_h_; }
   std::int64_t grad_c() const { return grad_h() + state_; }
-  /// c after each step of a segment, where it was not kept.
-  std::int64_t cells() const { return grad_c() + state_; }
+  /// tanh(c) after each step of a segment and c of one step, where they are computed again.
+  std::int64_t squashed() const { return grad_c() + state_; }
+  std::int64_t cells() const { return squashed() + squashed_; }
   /// h and x of one step in the type of sums, where they are computed again.
   std::int64_t inputs() const { return cells() + cells_; }
   std::int64_t panels() const { return inputs() + inputs_; }
@@ -90,20 +92,13 @@ class BackwardLayout {
  private:
   std::int64_t steps_;
   std::int64_t state_;
+  std::int64_t squashed_;
   std::int64_t cells_;
   std::int64_t inputs_;
   std::int64_t panel_columns_;
   std::int64_t grad_h_ = 0;
   std::int64_t chunk_rows_ = 0;
 };
-
-/// c before step t: kept after every k-th step and the last.
-template <typename T>
-const T* cells_before(const LltmShape& shape, const LltmPlan& plan, const T* c0, const T* cells,
-                      std::int64_t t) {
-  const std::int64_t every = std::max(plan.keep_every, std::int64_t{1});
-  return t < every ? c0 : cells + (t / every - 1) * shape.batch * shape.state;
-}
 
 template <typename T>
 const T* hidden_before(const LltmShape& shape, const T* h0, const T* hidden, std::int64_t t) {

@@ -40,6 +40,7 @@ struct LltmUnit {
   T output;     // o
   T candidate;  // g
   T cell;       // c after the step
+  T squashed;   // tanh(c) after the step
   T hidden;     // h after the step
 };
 
@@ -51,7 +52,8 @@ PASSEL_HOST_DEVICE LltmUnit<T> lltm_unit(T input, T output, T candidate, T cell)
   unit.output = sigmoid_of(output);
   unit.candidate = elu_of(candidate);
   unit.cell = cell + unit.candidate * unit.input;
-  unit.hidden = std::tanh(unit.cell) * unit.output;
+  unit.squashed = std::tanh(unit.cell);
+  unit.hidden = unit.squashed * unit.output;
   return unit;
 }
 
@@ -63,12 +65,11 @@ struct LltmUnitGrad {
   T cell;  // dL/dc before the step, which is also dL/dc after it in all
 };
 
-/// From the activations i, o, g, the cell after the step, and the gradients by h
+/// From the activations i, o, g, tanh(c) after the step, and the gradients by h
 /// and c after the step.
 template <typename T>
-PASSEL_HOST_DEVICE LltmUnitGrad<T> lltm_unit_grad(T input, T output, T candidate, T cell,
+PASSEL_HOST_DEVICE LltmUnitGrad<T> lltm_unit_grad(T input, T output, T candidate, T squashed,
                                                   T grad_hidden, T grad_cell) {
-  const T squashed = std::tanh(cell);
   LltmUnitGrad<T> grad;
   grad.cell = grad_cell + grad_hidden * output * (T{1} - squashed * squashed);
   grad.input = grad.cell * candidate * sigmoid_slope(input);

@@ -44,7 +44,7 @@ void forward_row(const LltmShape& s, const LltmForward<double>& a, std::int64_t 
   const Snapshot w(s, a.packed);
   const std::int64_t row = t * s.batch + b;
   const double* h = before(s, a.h0, a.hidden, t, b);
-  const double* c = before(s, a.c0, a.cells, t, b);
+  const double* c = (t == 0 ? a.c0 : a.c_last) + b * s.state;
   const double* x = a.x + row * s.input;
   double* gates = a.gates + row * 3 * s.state;
   for (std::int64_t u = 0; u < s.state; ++u) {
@@ -53,7 +53,8 @@ void forward_row(const LltmShape& s, const LltmForward<double>& a, std::int64_t 
     gates[u] = unit.input;
     gates[s.state + u] = unit.output;
     gates[2 * s.state + u] = unit.candidate;
-    a.cells[row * s.state + u] = unit.cell;
+    a.c_last[b * s.state + u] = unit.cell;
+    a.cells[row * s.state + u] = unit.squashed;
     a.hidden[row * s.state + u] = unit.hidden;
   }
 }
@@ -110,6 +111,7 @@ void lltm_reference_forward(const LltmShape& s, const LltmForward<double>& array
   const std::int64_t weights = 3 * s.state * (s.state + s.input);
   std::copy_n(arrays.weight, weights, arrays.packed);
   std::copy_n(arrays.bias, 3 * s.state, arrays.packed + weights);
+  if (s.steps == 0) std::copy_n(arrays.c0, s.batch * s.state, arrays.c_last);
   for (std::int64_t t = 0; t < s.steps; ++t) {
     for (std::int64_t b = 0; b < s.batch; ++b) forward_row(s, arrays, t, b);
   }

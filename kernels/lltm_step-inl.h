@@ -29,9 +29,11 @@ struct Step {
   const T* x;  // [B, I]
   const T* h;  // [B, S] before the step
   const T* c;  // [B, S] before the step
-  T* hidden;   // [B, S] h after the step, or nullptr if not wanted
   T* cells;    // [B, S] c after the step; may be `c` itself
-  T* gates;    // [B, 3S], or nullptr if not wanted
+  // What is not wanted is nullptr.
+  T* hidden;    // [B, S] h after the step
+  T* squashed;  // [B, S] tanh(c) after the step
+  T* gates;     // [B, 3S] after their activations
 };
 
 /// Rows that are finished side by side: an activation is a long chain of operations, which
@@ -60,10 +62,12 @@ HWY_INLINE void finish_units(D d, hn::Vec<D> (*z)[3], const Step<T>& step, std::
   }
   for (int i = 0; i < kRows; ++i) z[i][kOutput] = sigmoid(d, z[i][kOutput]);
   keep(kOutput);
-  if (step.hidden == nullptr) return;
   for (int i = 0; i < kRows; ++i) {
-    const auto hidden = hn::Mul(tanh(d, cells[i]), z[i][kOutput]);
-    store_some(hidden, d, step.hidden + (row + i) * state + unit, count);
+    const std::int64_t at = (row + i) * state + unit;
+    const auto squashed = tanh(d, cells[i]);
+    if (step.squashed != nullptr) store_some(squashed, d, step.squashed + at, count);
+    if (step.hidden == nullptr) continue;
+    store_some(hn::Mul(squashed, z[i][kOutput]), d, step.hidden + at, count);
   }
 }
 
@@ -73,8 +77,10 @@ HWY_NOINLINE void step_tile(const LltmShape& s, const Step<T>& step, const T* bl
                             std::int64_t row, std::int64_t unit) {
   const Units<T> d;
   hn::Vec<Units<T>> sums[kRows][3];
+#pragma GCC unroll 3
   for (int gate = 0; gate < 3; ++gate) {
     const auto bias = hn::LoadU(d, block + gate * kUnits<T>);
+#pragma GCC unroll 8
     for (int i = 0; i < kRows; ++i) sums[i][gate] = bias;
   }
   const T* weights = block + kPanelColumns<T>;
@@ -82,6 +88,7 @@ HWY_NOINLINE void step_tile(const LltmShape& s, const Step<T>& step, const T* bl
   accumulate(d, sums, RowMajor<T>{step.x + row * s.input, s.input},
              weights + s.state * kPanelColumns<T>, s.input);
   constexpr int kSome = std::min(kRows, kRowsAtOnce);
+#pragma GCC unroll 4
   for (int i = 0; i < kRows; i += kSome) {
     finish_units<kSome>(d, sums + i, step, row + i, s.state, unit,
                         static_cast<std::size_t>(s.state - unit));

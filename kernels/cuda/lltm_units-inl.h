@@ -118,7 +118,7 @@ PASSEL_HOST_DEVICE void compute_group(const LltmPointwiseBackward<T, Sum>& a, st
   const Units<Sum, kWidth> carried = load_units_or_zero<kWidth>(a.grad_hidden_in, place.state);
   Units<Sum, kWidth> by_c = load_units_or_zero<kWidth>(a.grad_cell_in, place.state);
   for (int k = 0; k < kWidth; ++k) {
-    const LltmUnitGrad<Sum> grad = lltm_unit_grad(i.at[k], o.at[k], g.at[k], c.at[k],
+    const LltmUnitGrad<Sum> grad = lltm_unit_grad(i.at[k], o.at[k], g.at[k], std::tanh(c.at[k]),
                                                   by_loss.at[k] + carried.at[k], by_c.at[k]);
     i.at[k] = grad.input;
     o.at[k] = grad.output;

@@ -48,6 +48,7 @@ LltmForwardResult lltm_forward_cpu(const at::Tensor& x_in, const at::Tensor& wei
   const kernels::LltmPlan plan = plan_of(shape, keep_every);
   const auto sums = c0.options();
   const at::Tensor hidden = at::empty({shape.steps, shape.batch, shape.state}, x.options());
+  const at::Tensor c_last = at::empty({shape.batch, shape.state}, sums);
   const at::Tensor cells =
       at::empty({kernels::lltm_cells_kept(shape, plan), shape.batch, shape.state}, sums);
   const at::Tensor gates =
@@ -64,13 +65,14 @@ LltmForwardResult lltm_forward_cpu(const at::Tensor& x_in, const at::Tensor& wei
                                                   .h0 = data_of<const T>(h0),
                                                   .c0 = data_of<const Sum>(c0),
                                                   .hidden = data_of<T>(hidden),
+                                                  .c_last = data_of<Sum>(c_last),
                                                   .cells = data_of<Sum>(cells),
                                                   .gates = data_of<Sum>(gates),
                                                   .packed = data_of<Sum>(packed),
                                                   .workspace = data_of<Sum>(workspace)},
                           plan);
   });
-  return {hidden, last_step(hidden, h0), last_step(cells, c0), cells, gates, packed};
+  return {hidden, last_step(hidden, h0), c_last, cells, gates, packed};
 }
 
 LltmGrads lltm_backward_cpu(

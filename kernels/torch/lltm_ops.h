@@ -12,10 +12,11 @@ namespace passel::detail {
 
 using LltmResult = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-// hidden [T, B, S], h_last [B, S], c_last [B, S], and for lltm_backward: cells
-// [T, B, S], gates [T, B, 3S] after activation, packed (the weights as they were
-// read, in a form of the backend's own, but of one size on all of them). With
-// keep_every = k > 0 cells are those after every k-th step and the last alone, and
+// hidden [T, B, S], h_last [B, S], c_last [B, S], and for lltm_backward of the same
+// backend: cells [T, B, S] (on the CPU tanh of them), gates [T, B, 3S] after activation,
+// packed (the weights as they were read, in a form of the backend's own, but of one size on
+// all of them). With keep_every = k > 0 cells are those after every k-th step and the last
+// alone, and
 // gates are [0, B, 3S]: backward computes them again. Where x is of a 16-bit type,
 // hidden and h_last are of that type, rounded after each step before the next one
 // reads it, and all others of type Float.

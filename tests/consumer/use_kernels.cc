@@ -14,7 +14,7 @@ int main() {
   const std::vector<float> bias(3 * kShape.state, 0.0F);
   const std::vector<float> h0(kShape.batch * kShape.state, 0.0F);
   const std::vector<float> c0(kShape.batch * kShape.state, 1.0F);
-  std::vector<float> hidden(h0.size()), cells(h0.size()), gates(3 * h0.size());
+  std::vector<float> hidden(h0.size()), c_last(h0.size()), cells(h0.size()), gates(3 * h0.size());
   std::vector<float> packed(kernels::lltm_packed_size(kShape));
   kernels::lltm_forward(kShape, kernels::LltmForward<float>{.x = x.data(),
                                                             .weight = weight.data(),
@@ -22,6 +22,7 @@ int main() {
                                                             .h0 = h0.data(),
                                                             .c0 = c0.data(),
                                                             .hidden = hidden.data(),
+                                                            .c_last = c_last.data(),
                                                             .cells = cells.data(),
                                                             .gates = gates.data(),
                                                             .packed = packed.data()});

@@ -64,6 +64,7 @@ class Trainer {
                          .h0 = zeros_.data(),
                          .c0 = zeros_.data(),
                          .hidden = hidden_.data(),
+                         .c_last = c_last_.data(),
                          .cells = cells_.data(),
                          .gates = gates_.data(),
                          .packed = packed_.data()});
@@ -110,7 +111,7 @@ class Trainer {
  private:
   static constexpr std::size_t kState = kCell.batch * kCell.state;
   using Floats = std::vector<float>;
-  Floats zeros_ = Floats(kState), grad_last_ = Floats(kState);
+  Floats zeros_ = Floats(kState), grad_last_ = Floats(kState), c_last_ = Floats(kState);
   Floats hidden_ = Floats(kCell.steps * kState), cells_ = Floats(kCell.steps * kState);
   Floats gates_ = Floats(3 * kCell.steps * kState);
   Floats packed_ = Floats(lltm_packed_size(kCell));

@@ -108,8 +108,8 @@ TEST(LltmBits, DoNotDependOnASplitInTime) {
   LltmCase<float> early = steps_of(whole, 0, cut, whole.h0.data(), whole.c0.data());
   early.forward();
   const std::size_t last = early.hidden.size() - early.h0.size();
-  LltmCase<float> late = steps_of(whole, cut, kShape.steps - cut, early.hidden.data() + last,
-                                  early.cells.data() + last);
+  LltmCase<float> late =
+      steps_of(whole, cut, kShape.steps - cut, early.hidden.data() + last, early.c_last.data());
   std::ranges::copy(whole.grad_h_last.values(), late.grad_h_last.data());
   std::ranges::copy(whole.grad_c_last.values(), late.grad_c_last.data());
   late.run();

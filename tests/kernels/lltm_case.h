@@ -56,7 +56,7 @@ struct LltmCase {
   LltmShape shape;
   LltmPlan plan;
   Guarded<T> x, weight, bias, h0, c0;
-  Guarded<T> hidden, cells, gates, packed;
+  Guarded<T> hidden, c_last, cells, gates, packed;
   Guarded<T> grad_hidden, grad_h_last, grad_c_last;
   Guarded<T> grad_x, grad_weight, grad_bias, grad_h0, grad_c0, workspace;
 
@@ -68,7 +68,7 @@ struct LltmCase {
     for (auto* a : {&x, &grad_x}) *a = Guarded<T>(rows * input);
     for (auto* a : {&weight, &grad_weight}) *a = Guarded<T>(3 * state * (state + input));
     for (auto* a : {&bias, &grad_bias}) *a = Guarded<T>(3 * state);
-    for (auto* a : {&h0, &c0, &grad_h_last, &grad_c_last, &grad_h0, &grad_c0}) {
+    for (auto* a : {&h0, &c0, &c_last, &grad_h_last, &grad_c_last, &grad_h0, &grad_c0}) {
       *a = Guarded<T>(batch * state);
     }
     for (auto* a : {&hidden, &grad_hidden}) *a = Guarded<T>(rows * state);
@@ -110,7 +110,7 @@ struct LltmCase {
   std::vector<Guarded<T>*> inputs() {
     return {&x, &h0, &c0, &grad_hidden, &grad_h_last, &grad_c_last};
   }
-  std::vector<Guarded<T>*> outputs() { return {&hidden, &cells, &gates}; }
+  std::vector<Guarded<T>*> outputs() { return {&hidden, &c_last, &cells, &gates}; }
   std::vector<Guarded<T>*> gradients() {
     return {&grad_x, &grad_weight, &grad_bias, &grad_h0, &grad_c0};
   }
@@ -127,6 +127,7 @@ struct LltmCase {
             .h0 = h0.data(),
             .c0 = c0.data(),
             .hidden = hidden.data(),
+            .c_last = c_last.data(),
             .cells = cells.data(),
             .gates = gates.data(),
             .packed = packed.data()};

@@ -76,6 +76,7 @@ struct HalfCase {
                                    .h0 = h0.data(),
                                    .c0 = f.c0.data(),
                                    .hidden = hidden.data(),
+                                   .c_last = f.c_last.data(),
                                    .cells = f.cells.data(),
                                    .gates = f.gates.data(),
                                    .packed = f.packed.data(),
@@ -111,6 +112,7 @@ void forward_rounding(LltmCase<float>& c) {
   const float* cell = c.c0.data();
   const std::int64_t state = one.batch * one.state;
   lltm_pack(c.shape, c.weight.data(), c.bias.data(), c.packed.data());
+  c.c_last = c.c0;
   for (std::int64_t t = 0; t < c.shape.steps; ++t) {
     auto arrays = c.forward_arrays();
     arrays.x += t * one.batch * one.input;
@@ -124,7 +126,7 @@ void forward_rounding(LltmCase<float>& c) {
       arrays.hidden[i] = to_float(from_float<Half>(arrays.hidden[i]));
     }
     h = arrays.hidden;
-    cell = arrays.cells;
+    cell = arrays.c_last;
   }
 }
 
@@ -149,6 +151,7 @@ void expect_rounded_run(const LltmShape& shape, const LltmPlan& plan = {}) {
   EXPECT_TRUE(halves.hidden.guards_intact());
   EXPECT_TRUE(halves.forward_workspace.guards_intact());
   EXPECT_TRUE(halves.floats.workspace.guards_intact());
+  EXPECT_TRUE(same_bits(halves.floats.c_last, expected.c_last));
   if (plan.keep_every == 0) {
     EXPECT_TRUE(same_bits(halves.floats.cells, expected.cells));
     EXPECT_TRUE(same_bits(halves.floats.gates, expected.gates));

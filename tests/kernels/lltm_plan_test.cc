@@ -36,11 +36,13 @@ void expect_same_results(const LltmShape& shape, const LltmPlan& plan) {
   plain.run();
   planned.run();
   EXPECT_TRUE(same_bits(planned.hidden, plain.hidden));
+  EXPECT_TRUE(same_bits(planned.c_last, plain.c_last));
   for (std::size_t i = 0; i < plain.gradients().size(); ++i) {
     EXPECT_TRUE(same_bits(*planned.gradients()[i], *plain.gradients()[i])) << "gradient " << i;
     EXPECT_TRUE(planned.gradients()[i]->guards_intact()) << "gradient " << i;
   }
-  for (const auto* array : {&planned.hidden, &planned.cells, &planned.packed, &planned.workspace}) {
+  for (const auto* array :
+       {&planned.hidden, &planned.c_last, &planned.cells, &planned.packed, &planned.workspace}) {
     EXPECT_TRUE(array->guards_intact());
   }
 }
@@ -64,18 +66,19 @@ TEST(LltmKeepEvery, ChangesNoBitOnAnyInstructionSet) {
 
 TEST(LltmKeepEvery, KeepsTheCellsOfThoseStepsAndOfTheLast) {
   constexpr LltmShape kShape{.steps = 11, .batch = 3, .input = 4, .state = 10};
-  LltmCase<float> all(kShape, kSeed);
+  LltmCase<float> all(kShape, kSeed, 1, {.keep_every = 1});
   LltmCase<float> some(kShape, kSeed, 1, {.keep_every = 4});
   all.forward();
   some.forward();
   const std::size_t block = all.c0.size();
   ASSERT_EQ(some.cells.size(), 3 * block);
+  const std::span<const float> kept = some.cells.values();
+  const std::span<const float> cells = all.cells.values();
   const std::size_t steps[] = {3, 7, 10};
   for (std::size_t i = 0; i < 3; ++i) {
-    const std::span<const float> kept = some.cells.values();
-    const std::span<const float> cells = all.cells.values();
     EXPECT_TRUE(same_bits(kept.subspan(i * block, block), cells.subspan(steps[i] * block, block)));
   }
+  EXPECT_TRUE(same_bits<float>(kept.last(block), some.c_last.values()));
 }
 
 TEST(LltmKeepEvery, MakesTheMemoryOfALongSequenceSmall) {

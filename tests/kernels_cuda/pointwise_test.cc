@@ -135,9 +135,9 @@ void check_backward(std::int64_t batch, std::int64_t state, Grid grid, int given
   for (std::int64_t e = 0; e < count; ++e) {
     const std::int64_t gate = e / state * 3 * state + e % state;
     const Sum loss = has_loss ? to_float(by_loss[e]) : Sum{0};
-    expected.push_back(lltm_unit_grad(gates[gate], gates[gate + state], gates[gate + 2 * state],
-                                      cell[e], loss + (has_carried ? carried[e] : Sum{0}),
-                                      has_c ? by_c[e] : Sum{0}));
+    expected.push_back(lltm_unit_grad(
+        gates[gate], gates[gate + state], gates[gate + 2 * state], std::tanh(cell[e]),
+        loss + (has_carried ? carried[e] : Sum{0}), has_c ? by_c[e] : Sum{0}));
   }
   run_grid<kWidth>(
       LltmPointwiseBackward<T>{.batch = batch,

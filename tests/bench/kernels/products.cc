@@ -136,7 +136,7 @@ Product by_weight(const std::string& kind, std::int64_t rows, std::int64_t input
 Product recurrent_product(const Shape& n) {
   struct State {
     passel::kernels::LltmShape shape;
-    Tensor weight, bias, h0, hidden, cells, gates, packed;
+    Tensor weight, bias, h0, hidden, c_last, cells, gates, packed;
   };
   const passel::kernels::LltmShape shape{.steps = n.t, .batch = n.b, .input = 0, .state = n.s};
   const auto state = std::make_shared<State>(
@@ -145,6 +145,7 @@ Product recurrent_product(const Shape& n) {
             .bias = at::zeros({3 * n.s}),
             .h0 = numbers({n.b, n.s}),
             .hidden = at::empty({n.t, n.b, n.s}),
+            .c_last = at::empty({n.b, n.s}),
             .cells = at::empty({n.t, n.b, n.s}),
             .gates = at::empty({n.t, n.b, 3 * n.s}),
             .packed = at::empty({static_cast<std::int64_t>(lltm_packed_size(shape))})});
@@ -160,6 +161,7 @@ Product recurrent_product(const Shape& n) {
                                             .h0 = state->h0.const_data_ptr<float>(),
                                             .c0 = state->h0.const_data_ptr<float>(),
                                             .hidden = state->hidden.mutable_data_ptr<float>(),
+                                            .c_last = state->c_last.mutable_data_ptr<float>(),
                                             .cells = state->cells.mutable_data_ptr<float>(),
                                             .gates = state->gates.mutable_data_ptr<float>(),
                                             .packed = state->packed.mutable_data_ptr<float>()});

@@ -37,7 +37,7 @@ struct LltmThreads {
 
 /// How a run is carried out. The bits of its results do not depend on it.
 struct LltmPlan {
-  /// 0: forward keeps c and the gates of each step for backward. k > 0: it keeps
+  /// 0: forward keeps tanh(c) and the gates of each step for backward. k > 0: it keeps
   /// c after every k-th step only, and backward computes the gates of k steps at a
   /// time again. That costs another third of the time of a training step and
   /// saves nearly 4 of the 5 TBS elements that are kept otherwise. Workspaces grow
@@ -61,8 +61,9 @@ struct LltmForward {
   const T* h0;               ///< [B, S]
   const Sum* c0;             ///< [B, S]
   T* hidden;                 ///< [T, B, S] out: h after each step
-  Sum* cells;                ///< [lltm_cells_kept(), B, S] out: c after each step, or with
-                             ///< keep_every after every k-th step and the last
+  Sum* c_last;               ///< [B, S] out: c after the last step
+  Sum* cells;                ///< [lltm_cells_kept(), B, S] out: tanh(c) after each step; with
+                             ///< keep_every c itself, after every k-th step and the last
   Sum* gates;                ///< [T, B, 3S] out: i, o, g after their activations; not used
                              ///< with keep_every
   Sum* packed;               ///< [lltm_packed_size()] out: the weights used, for lltm_backward()
@@ -95,7 +96,7 @@ struct LltmBackward {
 /// alone, not on the type, the machine or the threads. Backward's workspace is about
 ///
 ///   3 R S + 2 B S + R (S + I), with R = max(256, B) rows, and
-///   4 k B S + 2 B S + (256 + B) (S + I) with keep_every = k
+///   4 k B S + 3 B S + (256 + B) (S + I) with keep_every = k
 ///
 /// elements, however long the sequence; that of forward is B (2 S + I).
 std::int64_t lltm_cells_kept(const LltmShape& shape, const LltmPlan& plan = {}) noexcept;
