@@ -71,6 +71,13 @@ HWY_INLINE void clear_row_rest(Panels<T> row, std::int64_t first) {
   if (column != 0) std::fill_n(row.column(first), kPanelColumns<T> - column, T{});
 }
 
+/// The same to the end of their vector: all of them that a product reads.
+template <typename T>
+HWY_INLINE void clear_vector_rest(Panels<T> row, std::int64_t first) {
+  const std::int64_t lane = first % kUnits<T>;
+  if (lane != 0) std::fill_n(row.column(first), kUnits<T> - lane, T{});
+}
+
 /// Columns that are transposed at once: those of a 16-byte block.
 template <typename T>
 inline constexpr std::int64_t kBlockColumns = 16 / sizeof(T);

@@ -124,7 +124,17 @@ struct LogConstants<double> {
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V at_least(D d, V x, hn::TFromD<D> low) {
   const V limit = hn::Set(d, low);
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
+  return hn::Max(limit, x);  // the second operand where either is NaN
+#else
   return hn::IfThenElse(hn::Lt(x, limit), limit, x);
+#endif
+}
+
+/// -|x|
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V negative(D d, V x) {
+  return hn::Or(x, hn::SignBit(d));
 }
 
 /// exp(x) = 2^n (1 + fraction); `shifted` holds n in its low bits.
@@ -214,14 +224,13 @@ HWY_INLINE V log(D d, V x) {
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V sigmoid(D d, V x) {
   const V one = hn::Set(d, hn::TFromD<D>{1});
-  const V e = exp_of_negative(d, hn::Neg(hn::Abs(x)));
+  const V e = exp_of_negative(d, negative(d, x));
   return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one), hn::Add(one, e));
 }
 
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V tanh(D d, V x) {
-  const V a = hn::Abs(x);
-  const V e = expm1_of_negative(d, hn::Neg(hn::Add(a, a)));
+  const V e = expm1_of_negative(d, negative(d, hn::Add(x, x)));
   const V magnitude = hn::Div(hn::Neg(e), hn::Add(e, hn::Set(d, hn::TFromD<D>{2})));
   return hn::CopySign(magnitude, x);
 }
@@ -229,8 +238,8 @@ HWY_INLINE V tanh(D d, V x) {
 /// x where x > 0, exp(x) - 1 elsewhere.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V elu(D d, V x) {
-  const V negative = expm1_of_negative(d, hn::Neg(hn::Abs(x)));
-  return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, negative);
+  const V below = expm1_of_negative(d, negative(d, x));
+  return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, below);
 }
 
 }  // namespace passel::kernels::HWY_NAMESPACE
