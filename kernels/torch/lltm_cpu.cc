@@ -1,5 +1,8 @@
 #include <ATen/ops/empty.h>
 
+#include <cstddef>
+#include <cstring>
+
 #include "element_type.h"
 #include "lltm_ops.h"
 #include "lltm_threads.h"
@@ -24,6 +27,18 @@ kernels::LltmPlan plan_of(const kernels::LltmShape& shape, std::int64_t keep_eve
 
 at::Tensor sums_if(bool wanted, std::size_t count, const at::TensorOptions& options) {
   return wanted ? at::empty({static_cast<std::int64_t>(count)}, options) : at::Tensor();
+}
+
+/// The last [B, S] of dense h0, hidden, without the dispatches of ATen's select and clone, which
+/// take longer than the copy.
+at::Tensor last_hidden(const at::Tensor& h0, const at::Tensor& hidden) {
+  const at::Tensor last = at::empty(h0.sizes(), h0.options());
+  const at::Tensor& from = hidden.size(0) == 0 ? h0 : hidden;
+  if (last.numel() > 0) {
+    const auto* end = static_cast<const std::byte*>(from.const_data_ptr()) + from.nbytes();
+    std::memcpy(last.mutable_data_ptr(), end - last.nbytes(), last.nbytes());
+  }
+  return last;
 }
 
 /// A gradient in the type of sums, in which the kernels write it.
@@ -72,7 +87,7 @@ LltmForwardResult lltm_forward_cpu(const at::Tensor& x_in, const at::Tensor& wei
                                                   .workspace = data_of<Sum>(workspace)},
                           plan);
   });
-  return {hidden, last_step(hidden, h0), c_last, cells, gates, packed};
+  return {hidden, last_hidden(h0, hidden), c_last, cells, gates, packed};
 }
 
 LltmGrads lltm_backward_cpu(
