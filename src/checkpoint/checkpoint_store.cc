@@ -21,11 +21,6 @@ constexpr std::string_view kPrefix = "checkpoint-";
 constexpr std::string_view kSuffix = ".safetensors";
 constexpr const char* kBestName = "best.safetensors";
 
-struct Numbered {
-  std::int64_t ticket;
-  fs::path path;
-};
-
 std::string file_name(std::int64_t ticket) {
   std::array<char, 32> digits{};
   std::snprintf(digits.data(), digits.size(), "%09lld", static_cast<long long>(ticket));
@@ -42,8 +37,8 @@ std::optional<std::int64_t> ticket_of(const std::string& name) {
 }
 
 /// The numbered checkpoints, newest first.
-std::vector<Numbered> list(const fs::path& directory) {
-  std::vector<Numbered> found;
+std::vector<NumberedFile> list(const fs::path& directory) {
+  std::vector<NumberedFile> found;
   std::error_code error;
   for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
        entry.increment(error)) {
@@ -55,7 +50,7 @@ std::vector<Numbered> list(const fs::path& directory) {
     throw DataError(directory.string() + ": the checkpoints cannot be listed: " + error.message());
   }
   std::sort(found.begin(), found.end(),
-            [](const Numbered& a, const Numbered& b) { return a.ticket > b.ticket; });
+            [](const NumberedFile& a, const NumberedFile& b) { return a.ticket > b.ticket; });
   return found;
 }
 
@@ -150,7 +145,7 @@ bool CheckpointStore::save_if_best(const CheckpointInfo& info, std::span<const T
 void CheckpointStore::retire(std::int64_t saved_ticket) const {
   int kept = 0;
   try {
-    for (const Numbered& checkpoint : list(directory_)) {
+    for (const NumberedFile& checkpoint : list(directory_)) {
       std::error_code error;
       if (!fs::is_regular_file(checkpoint.path, error)) {
         continue;
@@ -185,12 +180,8 @@ std::optional<CheckpointInfo> CheckpointStore::try_read(const fs::path& path) co
   }
 }
 
-std::vector<fs::path> CheckpointStore::files() const {
-  std::vector<fs::path> paths;
-  for (const Numbered& checkpoint : list(directory_)) {
-    paths.push_back(checkpoint.path);
-  }
-  return paths;
+std::vector<NumberedFile> CheckpointStore::files() const {
+  return list(directory_);
 }
 
 std::optional<CheckpointInfo> CheckpointStore::best() const {
@@ -200,10 +191,10 @@ std::optional<CheckpointInfo> CheckpointStore::best() const {
 }
 
 std::optional<CheckpointInfo> CheckpointStore::latest() const {
-  const std::vector<Numbered> checkpoints = list(directory_);
+  const std::vector<NumberedFile> checkpoints = list(directory_);
   std::optional<CheckpointInfo> newest;
   bool damaged = false;
-  for (const Numbered& checkpoint : checkpoints) {
+  for (const NumberedFile& checkpoint : checkpoints) {
     newest = try_read(checkpoint.path);
     if (newest) {
       break;

@@ -222,19 +222,24 @@ class Recording {
   float loss_ = 0;
 };
 
-// Checkpoints that hold other parameters than the run noted: those of another run, or changed ones.
+// Checkpoints that hold other parameters than the run noted: those of another run or another
+// ticket, or changed ones.
 std::optional<std::string> other_files(const RunFolder& folder, const HashHistory& noted,
                                        const Model& model) {
-  for (const auto& path : CheckpointStore(folder.checkpoints(), 1).files()) {
+  for (const auto& [ticket, path] : CheckpointStore(folder.checkpoints(), 1).files()) {
     try {
       const SafetensorsFile file = open_checkpoint(path);
       const CheckpointHeader header = read_header(file);
-      const auto found = noted.find(header.ticket);
+      if (header.ticket != ticket) {
+        return fmt::format("ticket {}: {} holds the checkpoint of ticket {}", ticket, path.string(),
+                           header.ticket);
+      }
+      const auto found = noted.find(ticket);
       if (found == noted.end()) continue;
       const std::string hash = param_hash(read_snapshot(file, header, model, false));
       if (hash == found->second.parameters) continue;
       return fmt::format("ticket {}: {} holds the parameters {} instead of {}, which the run noted",
-                         header.ticket, path.string(), hash, found->second.parameters);
+                         ticket, path.string(), hash, found->second.parameters);
     } catch (const DataError& error) {
       complain(fmt::format("{}; it is left out of the comparison", error.what()));
     }

@@ -47,7 +47,9 @@ void check_member(const Field& field, const std::string& value, const std::strin
     if (choice == value) return;
   }
   if (field.accepts != nullptr && field.accepts(value)) return;
-  const std::vector<std::string> names(field.choices.begin(), field.choices.end());
+  // Of more forms than names, the nearest name is a guess: gpu is nearer to cpu than to cuda.
+  std::vector<std::string> names;
+  if (field.form.empty()) names.assign(field.choices.begin(), field.choices.end());
   throw UsageError(fmt::format("{}: expected {}, got {}.{}", label, expectation(field),
                                in_quotes(value), did_you_mean(value, names)));
 }
@@ -70,7 +72,7 @@ bool read_text(const std::string& text, std::string& value) {
 }
 bool read_text(const std::string& text, std::filesystem::path& value) {
   value = text;
-  return true;
+  return !text.empty();
 }
 bool read_text(const std::string& text, bool& value) {
   value = text == "true";

@@ -132,6 +132,14 @@ TEST(OptionErrors, SayThatAValueIsMissing) {
   EXPECT_THAT(refusal_of({"export", "runs/a", "-o"}), StartsWith("--output: expected a value"));
 }
 
+// As a script passes a variable that it forgot to set.
+TEST(OptionErrors, RefuseEmptyPaths) {
+  for (const std::string option : {"--data", "--out", "--resume"}) {
+    EXPECT_THAT(refusal_of({"train", option, ""}),
+                StartsWith(option + ": expected a path in UTF-8, got \"\""));
+  }
+}
+
 TEST(OptionErrors, SayThatATargetIsMissing) {
   EXPECT_THAT(refusal_of({"resume"}), StartsWith("resume: expected a run folder, got nothing"));
   EXPECT_THAT(refusal_of({"eval"}),

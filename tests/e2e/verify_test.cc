@@ -138,6 +138,20 @@ TEST_F(Verify, NamesACheckpointOfAnotherRun) {
       << finished.text;
 }
 
+TEST_F(Verify, NamesACheckpointUnderTheNameOfAnother) {
+  make_run();
+  const auto file = [&](const char* ticket) {
+    return run() / "checkpoints" / (std::string("checkpoint-0000000") + ticket + ".safetensors");
+  };
+  std::filesystem::copy_file(file("40"), file("50"),
+                             std::filesystem::copy_options::overwrite_existing);
+  const Finished finished = run_passel({"verify", run()});
+  EXPECT_EQ(finished.code, 1) << finished.text;
+  EXPECT_NE(finished.text.find(file("50").string() + " holds the checkpoint of ticket 40"),
+            std::string::npos)
+      << finished.text;
+}
+
 TEST_F(Verify, LeavesADamagedCheckpointOutAndSaysSo) {
   make_run();
   const auto file = run() / "checkpoints" / "checkpoint-000000050.safetensors";

@@ -114,6 +114,10 @@ TEST(Config, RefusesUnknownNamesAndSuggestsTheNearest) {
             "optimizer: expected one of sgd, rmsprop, adagrad, adam, adamw, got \"adm\"."
             " Did you mean adam?");
   EXPECT_THAT(refusal({{"dataset", "mnist"}}), HasSubstr("expected one of fashion-mnist, adding"));
+  EXPECT_EQ(
+      refusal({{"device", "gpu"}}),
+      "device: expected cpu, cuda, or cuda:N,... with the numbers of GPUs, each one once, got "
+      "\"gpu\".");
   EXPECT_THAT(refusal({{"mode", "zebra"}}),
               HasSubstr("mode: expected one of hogwild, ordered, recorded, sync, got \"zebra\""));
 }

@@ -32,6 +32,12 @@ SafetensorsFile open_checkpoint(const std::filesystem::path& path);
 /// or malformed.
 CheckpointInfo checkpoint_info(const SafetensorsFile& file);
 
+/// checkpoint-000001234.safetensors: a file whose name has the ticket.
+struct NumberedFile {
+  std::int64_t ticket;
+  std::filesystem::path path;
+};
+
 /// The checkpoints of one run: checkpoint-000001234.safetensors (the ticket) and best.safetensors,
 /// a copy of its own. The last `keep_last` and the best are kept; an old one is deleted only after
 /// the new one is durable. One process and one thread at a time may save.
@@ -63,7 +69,7 @@ class CheckpointStore {
 
   /// The checkpoints by ticket, whatever they hold, newest first. Throws DataError where the folder
   /// cannot be listed.
-  std::vector<std::filesystem::path> files() const;
+  std::vector<NumberedFile> files() const;
 
   /// The ticket of the best checkpoint that this store has seen; empty before the first save.
   std::optional<std::int64_t> best_ticket() const {
