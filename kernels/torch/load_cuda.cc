@@ -13,6 +13,8 @@ namespace {
 
 constexpr const char* kLibrary = "libpassel_cuda.so";
 
+constexpr const char* kVariable = "PASSEL_CUDA_LIBRARY";
+
 std::vector<std::string> places(const std::string& library) {
   std::error_code unknown;
   const auto folder = std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path();
@@ -31,11 +33,13 @@ void* open_one_of(const std::vector<std::string>& files, const std::string& libr
     if (void* const opened = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL)) return opened;
     reasons += std::string("\n  ") + dlerror();
   }
-  throw std::runtime_error("The CUDA kernels could not be loaded. Expected " + library +
-                           ", built where a CUDA toolkit is found, and the CUDA libraries of torch "
-                           "that it was built with (all packages of requirements/full.txt). The "
-                           "loader says:" +
-                           reasons);
+  const char* const named = std::getenv(kVariable);
+  throw std::runtime_error(
+      "The CUDA kernels could not be loaded. Expected " + library +
+      ", built where a CUDA toolkit is found, and the CUDA libraries of torch that it was built "
+      "with (all packages of requirements/full.txt)" +
+      (named == nullptr ? "" : ", got " + std::string(kVariable) + "=" + named) +
+      ". The loader says:" + reasons);
 }
 
 }  // namespace
@@ -46,7 +50,7 @@ bool cuda_kernels_loaded() {
 
 void load_cuda_kernels(const std::string& path) {
   if (cuda_kernels_loaded()) return;
-  const char* const named = std::getenv("PASSEL_CUDA_LIBRARY");
+  const char* const named = std::getenv(kVariable);
   if (!path.empty()) {
     open_one_of({path}, kLibrary);
   } else if (named != nullptr) {
@@ -58,7 +62,7 @@ void load_cuda_kernels(const std::string& path) {
 
 void* load_cuda_library(const std::string& name) {
   std::vector<std::string> files = places(name);
-  if (const char* const named = std::getenv("PASSEL_CUDA_LIBRARY")) {
+  if (const char* const named = std::getenv(kVariable)) {
     files.insert(files.begin(), std::filesystem::path(named).replace_filename(name).string());
   }
   return open_one_of(files, name);

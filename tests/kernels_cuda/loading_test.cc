@@ -32,6 +32,14 @@ TEST(LoadingCudaKernels, SaysWhereItLookedAndWhatToDo) {
   EXPECT_FALSE(cuda_kernels_loaded());
 }
 
+TEST(LoadingCudaKernels, NamesTheVariableThatChoseTheLibrary) {
+  setenv("PASSEL_CUDA_LIBRARY", "/nowhere/libpassel_cuda.so", 1);
+  EXPECT_THAT([] { load_cuda_kernels(); },
+              ThrowsMessage<std::runtime_error>(
+                  HasSubstr("got PASSEL_CUDA_LIBRARY=/nowhere/libpassel_cuda.so")));
+  unsetenv("PASSEL_CUDA_LIBRARY");
+}
+
 TEST(LoadingCudaKernels, RegistersThemForCudaTensors) {
   load_cuda_kernels(PASSEL_CUDA_FILE);
   EXPECT_TRUE(cuda_kernels_loaded());
