@@ -32,7 +32,7 @@ at::Tensor sums_if(bool wanted, std::size_t count, const at::TensorOptions& opti
 /// The last [B, S] of dense h0, hidden, without the dispatches of ATen's select and clone, which
 /// take longer than the copy.
 at::Tensor last_hidden(const at::Tensor& h0, const at::Tensor& hidden) {
-  const at::Tensor last = at::empty(h0.sizes(), h0.options());
+  at::Tensor last = at::empty(h0.sizes(), h0.options());
   const at::Tensor& from = hidden.size(0) == 0 ? h0 : hidden;
   if (last.numel() > 0) {
     const auto* end = static_cast<const std::byte*>(from.const_data_ptr()) + from.nbytes();
