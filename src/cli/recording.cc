@@ -62,8 +62,7 @@ HashHistory Recording::by_updates(const HashHistory& history) const {
 
 std::optional<std::string> Recording::difference() const {
   if (!differs_) return std::nullopt;
-  const UpdateRecord& record =
-      records_[static_cast<std::size_t>(*differs_ - records_[0].version)];
+  const UpdateRecord& record = records_[static_cast<std::size_t>(*differs_ - records_[0].version)];
   return fmt::format("update {} (ticket {}): its loss is {} instead of {}", *differs_,
                      record.ticket, loss_, record.loss);
 }
@@ -84,8 +83,7 @@ void Recording::check(const UpdateRecord& record, std::int64_t begin, const Batc
 }
 
 void Recording::compare(const Done& done) {
-  const float expected =
-      records_[static_cast<std::size_t>(done.ticket - records_[0].version)].loss;
+  const float expected = records_[static_cast<std::size_t>(done.ticket - records_[0].version)].loss;
   if (std::bit_cast<std::uint32_t>(expected) == std::bit_cast<std::uint32_t>(done.loss)) return;
   if (differs_ && *differs_ <= done.ticket) return;
   differs_ = done.ticket;
