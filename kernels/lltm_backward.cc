@@ -209,7 +209,7 @@ HWY_INLINE void pack_inputs(const Segment<In, T>& segment, std::int64_t first, s
     const Panels<T> to = run.inputs.from_row(i - first);
     copy_to_row(h, s.state, to, 0);
     copy_to_row(x, s.input, to, s.state);
-    clear_vector_rest(to, s.state + s.input);
+    clear_row_rest(to, s.state + s.input, kUnits<T>);
   }
 }
 

@@ -64,18 +64,13 @@ HWY_INLINE void copy_to_row(const From* from, std::int64_t count, Panels<T> row,
   }
 }
 
-/// Zeroes the columns from `first` to the end of their panel in the first row.
+/// Zeroes the columns from `first` to the end of their panel in the first row, or with `width`
+/// kUnits of their vector: products read no more, but what is kept has no old values in it.
 template <typename T>
-HWY_INLINE void clear_row_rest(Panels<T> row, std::int64_t first) {
-  const std::int64_t column = first % kPanelColumns<T>;
-  if (column != 0) std::fill_n(row.column(first), kPanelColumns<T> - column, T{});
-}
-
-/// The same to the end of their vector: all of them that a product reads.
-template <typename T>
-HWY_INLINE void clear_vector_rest(Panels<T> row, std::int64_t first) {
-  const std::int64_t lane = first % kUnits<T>;
-  if (lane != 0) std::fill_n(row.column(first), kUnits<T> - lane, T{});
+HWY_INLINE void clear_row_rest(Panels<T> row, std::int64_t first,
+                               std::int64_t width = kPanelColumns<T>) {
+  const std::int64_t column = first % width;
+  if (column != 0) std::fill_n(row.column(first), width - column, T{});
 }
 
 /// Columns that are transposed at once: those of a 16-byte block.

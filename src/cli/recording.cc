@@ -51,8 +51,7 @@ HashHistory Recording::by_updates(const HashHistory& history) const {
     if (hashes.version > end) {
       throw DataError(
           fmt::format("{}: expected {} updates before the checkpoint of ticket {}, got only {}: "
-                      "the last ones "
-                      "are missing",
+                      "the last ones are missing",
                       file_.string(), hashes.version, ticket, end));
     }
     result[hashes.version] = hashes;

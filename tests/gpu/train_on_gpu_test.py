@@ -7,6 +7,7 @@ see that these tests are right.
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -127,14 +128,17 @@ class Training(unittest.TestCase):
                     os.kill(pids[0], signal.SIGKILL)
         self.assertEqual(run.returncode, 0)
 
-    # The file of events is all there is to look at.
+    # The file of events is all there is to look at, until the run ends.
     def wait_for_train_events(self, count: int, run: subprocess.Popen) -> None:
         deadline = time.monotonic() + 120
-        while len(self.train_events()) < count and run.poll() is None:
+        ended = os.pidfd_open(run.pid)
+        self.addCleanup(os.close, ended)
+        end = select.poll()
+        end.register(ended, select.POLLIN)
+        while len(self.train_events()) < count and not end.poll(10):
             if time.monotonic() > deadline:
                 run.kill()
                 self.fail(f"{count} train events did not come within 120 s")
-            time.sleep(0.01)
 
     def train_events(self) -> list[dict]:
         exists = (self.folder / "run" / "metrics.jsonl").exists()
